@@ -1,0 +1,27 @@
+package actors
+
+import "fmt"
+
+func (e *LengthError) Error() string {
+	what := "context"
+	if e.Pool {
+		what = "tenant's KV memory"
+	}
+	return fmt.Sprintf("the prompt has %d tokens and %d more were asked for, but the %s holds %d tokens; shorten the prompt or lower max_tokens",
+		e.PromptTokens, e.MaxTokens, what, e.LimitTokens)
+}
+
+// Is makes a LengthError an ErrTooLarge when the KV pool is the limit, else an ErrTooLong.
+func (e *LengthError) Is(target error) bool {
+	if e.Pool {
+		return target == ErrTooLarge
+	}
+	return target == ErrTooLong
+}
+
+func (e *QueueError) Error() string {
+	return fmt.Sprintf("tenant %q: queue is full, retry after %v", e.Tenant, e.RetryAfter)
+}
+
+// Is makes a QueueError an ErrQueueFull.
+func (e *QueueError) Is(target error) bool { return target == ErrQueueFull }

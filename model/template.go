@@ -1,0 +1,6 @@
+package model
+
+// ChatTemplate renders chats into text with special tokens.
+type ChatTemplate struct {
+	source string
+}
