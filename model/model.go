@@ -6,12 +6,13 @@ import (
 	"errors"
 
 	"slicescheduler/gmg"
+	"slicescheduler/model/gguf"
 )
 
 // Errors of model files. They are wrapped with file, offset and reason.
 var (
-	ErrFormat      = errors.New("malformed model file")
-	ErrUnsupported = errors.New("unsupported model")
+	ErrFormat      = gguf.ErrFormat
+	ErrUnsupported = gguf.ErrUnsupported
 	ErrNoTemplate  = errors.New("model has no chat template")
 )
 
