@@ -61,6 +61,7 @@ func (l Ledger) Reserve(c MemoryClass, bytes int64) (Ledger, error) {
 		return l, fmt.Errorf("%w: %d bytes of %v wanted, %d of %d free", ErrOutOfMemory, bytes, c, free, l.CapacityBytes)
 	}
 	l.Held[c] += bytes
+	l.checkInvariants()
 	return l, nil
 }
 
@@ -70,5 +71,6 @@ func (l Ledger) Release(c MemoryClass, bytes int64) (Ledger, error) {
 		return l, fmt.Errorf("%w: release %d bytes of %v", ErrLedger, bytes, c)
 	}
 	l.Held[c] -= bytes
+	l.checkInvariants()
 	return l, nil
 }
