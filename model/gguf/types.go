@@ -2,8 +2,10 @@ package gguf
 
 import (
 	"fmt"
+	"math"
 
 	"slicescheduler/gmg"
+	"slicescheduler/model/quant"
 )
 
 // Type is a tensor's type as numbered in GGUF files.
@@ -24,28 +26,27 @@ const (
 	TypeBF16 Type = 30
 )
 
-// layout is how a type is stored: blocks of elements in a fixed number of bytes. dtype is DTypeInvalid for types that are only known by name.
-type layout struct {
-	name            string
-	elements, bytes int64
-	dtype           gmg.DType
+// known is a type's name and its storage type, which is DTypeInvalid for types that are only known by name.
+type known struct {
+	name  string
+	dtype gmg.DType
 }
 
-// layouts is indexed by Type; types without a name are unknown.
-var layouts = [...]layout{
-	TypeF32:  {"F32", 1, 4, gmg.F32},
-	TypeF16:  {"F16", 1, 2, gmg.F16},
-	TypeQ4_0: {"Q4_0", 32, 18, gmg.Q4_0},
-	TypeQ4_1: {"Q4_1", 32, 20, gmg.Q4_1},
-	TypeQ5_0: {"Q5_0", 32, 22, gmg.Q5_0},
-	TypeQ5_1: {"Q5_1", 32, 24, gmg.Q5_1},
-	TypeQ8_0: {"Q8_0", 32, 34, gmg.Q8_0},
+// knownTypes is indexed by Type; types without a name are unknown.
+var knownTypes = [...]known{
+	TypeF32:  {"F32", gmg.F32},
+	TypeF16:  {"F16", gmg.F16},
+	TypeQ4_0: {"Q4_0", gmg.Q4_0},
+	TypeQ4_1: {"Q4_1", gmg.Q4_1},
+	TypeQ5_0: {"Q5_0", gmg.Q5_0},
+	TypeQ5_1: {"Q5_1", gmg.Q5_1},
+	TypeQ8_0: {"Q8_0", gmg.Q8_0},
 	9:        {name: "Q8_1"},
 	10:       {name: "Q2_K"},
 	11:       {name: "Q3_K"},
-	TypeQ4_K: {"Q4_K", 256, 144, gmg.Q4_K},
-	TypeQ5_K: {"Q5_K", 256, 176, gmg.Q5_K},
-	TypeQ6_K: {"Q6_K", 256, 210, gmg.Q6_K},
+	TypeQ4_K: {"Q4_K", gmg.Q4_K},
+	TypeQ5_K: {"Q5_K", gmg.Q5_K},
+	TypeQ6_K: {"Q6_K", gmg.Q6_K},
 	15:       {name: "Q8_K"},
 	16:       {name: "IQ2_XXS"},
 	17:       {name: "IQ2_XS"},
@@ -61,33 +62,33 @@ var layouts = [...]layout{
 	27:       {name: "I64"},
 	28:       {name: "F64"},
 	29:       {name: "IQ1_M"},
-	TypeBF16: {"BF16", 1, 2, gmg.BF16},
+	TypeBF16: {"BF16", gmg.BF16},
 	34:       {name: "TQ1_0"},
 	35:       {name: "TQ2_0"},
 	39:       {name: "MXFP4"},
 }
 
-func (t Type) layout() layout {
-	if int64(t) < int64(len(layouts)) {
-		return layouts[t]
+func (t Type) known() known {
+	if int64(t) < int64(len(knownTypes)) {
+		return knownTypes[t]
 	}
-	return layout{}
+	return known{}
 }
 
 // String returns the type's name in GGUF, or its number.
 func (t Type) String() string {
-	if n := t.layout().name; n != "" {
+	if n := t.known().name; n != "" {
 		return n
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
 // DType returns the graph's name for the type; gmg.DTypeInvalid when it cannot be read.
-func (t Type) DType() gmg.DType { return t.layout().dtype }
+func (t Type) DType() gmg.DType { return t.known().dtype }
 
 // TypeOf returns the GGUF type of a storage type.
 func TypeOf(d gmg.DType) (Type, bool) {
-	for i, l := range layouts {
+	for i, l := range knownTypes {
 		if l.dtype == d && d != gmg.DTypeInvalid {
 			return Type(i), true
 		}
@@ -97,14 +98,15 @@ func TypeOf(d gmg.DType) (Type, bool) {
 
 // RowBytes returns the bytes of a row of cols elements, or an error when a row is not a whole number of blocks.
 func (t Type) RowBytes(cols int64) (int64, error) {
-	l := t.layout()
+	n, size := quant.Block(t.DType())
+	elements, bytes := int64(n), int64(size)
 	switch {
-	case l.dtype == gmg.DTypeInvalid:
-		return 0, fmt.Errorf("%w: tensor type %v", ErrUnsupported, t)
-	case cols <= 0 || cols%l.elements != 0:
-		return 0, fmt.Errorf("%w: a row of %d elements is not a whole number of %v blocks of %d", ErrFormat, cols, t, l.elements)
-	case cols/l.elements > (1<<62)/l.bytes:
+	case elements == 0:
+		return 0, fmt.Errorf("%w: tensors of %v; take a file in another format, Q8_0 or Q4_K_M for instance", ErrUnsupported, t)
+	case cols <= 0 || cols%elements != 0:
+		return 0, fmt.Errorf("%w: a row of %d elements is not a whole number of %v blocks of %d", ErrFormat, cols, t, elements)
+	case cols/elements > math.MaxInt64/bytes:
 		return 0, fmt.Errorf("%w: a row of %d elements overflows", ErrFormat, cols)
 	}
-	return cols / l.elements * l.bytes, nil
+	return cols / elements * bytes, nil
 }
