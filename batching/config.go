@@ -65,6 +65,7 @@ type Config struct {
 	AgeNs          int64 // OrderAged: how long a request may be passed by others
 	Order          Order
 	Overlap        Overlap
+	CountOnly      bool // pages are counted but not named, so Item.Blocks is empty: for forecasts, without PrefixReuse
 	PrefixReuse    bool // share full pages of equal prefixes
 	AdmitWhole     bool // admit only when the pages of all known tokens are free, even if the first chunk is smaller (scheduler_reserve_full_isl)
 }
@@ -104,6 +105,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: MaxQueue, MaxChunkTokens, MaxContext, LookAhead and AgeNs must not be negative", ErrConfig)
 	case d.InFlight < 1 || d.InFlight > MaxInFlight:
 		return fmt.Errorf("%w: InFlight %d, must be 1 to %d", ErrConfig, c.InFlight, MaxInFlight)
+	case c.CountOnly && c.PrefixReuse:
+		return fmt.Errorf("%w: CountOnly pages have no content to reuse, switch PrefixReuse off", ErrConfig)
 	case d.Order > OrderStrict || d.Overlap > OverlapAll:
 		return fmt.Errorf("%w: unknown Order %d or Overlap %d", ErrConfig, c.Order, c.Overlap)
 	}

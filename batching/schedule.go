@@ -1,0 +1,291 @@
+package batching
+
+import "fmt"
+
+// Schedule fills step with what to compute next and returns true, or returns false when there is nothing to compute now. First every running
+// sequence gets its tokens, in order of rank, as long as the budget of MaxBatchTokens lasts; where the pool runs dry the sequence of the highest
+// rank is preempted. Then waiting requests are admitted, unless something was preempted.
+func (s *Scheduler) Schedule(nowNs int64, step *Step) bool {
+	step.Items, step.Preempted, step.Tokens = step.Items[:0], append(step.Preempted[:0], s.pushed...), 0
+	if len(s.flight) >= s.config.InFlight {
+		return false
+	}
+	s.pushed = s.pushed[:0]
+	preempted := len(step.Preempted)
+	s.scheduleRunning(nowNs, step)
+	if len(step.Preempted) == preempted && s.waiting.len() > 0 {
+		s.scheduleWaiting(nowNs, step)
+	}
+	if len(step.Items) == 0 {
+		s.pushed = append(s.pushed, step.Preempted...)
+		s.checkInvariants()
+		return false
+	}
+	s.stepID++
+	step.ID = s.stepID
+	s.flight = append(s.flight, step.ID)
+	s.checkInvariants()
+	return true
+}
+
+func (s *Scheduler) scheduleRunning(nowNs int64, step *Step) {
+	for i := 0; i < s.running.len() && step.Tokens < s.config.MaxBatchTokens; i++ {
+		slot := s.running.at(i)
+		q := &s.seqs[slot]
+		n := s.wanted(q)
+		if n = min(n, s.config.MaxBatchTokens-step.Tokens); n <= 0 {
+			continue
+		}
+		need := s.pagesFor(int(q.computed)+n) - int(q.held)
+		for need > s.pool.available() {
+			victim, ok := s.victim(i)
+			if !ok {
+				need = -1
+				break
+			}
+			v := s.running.at(victim)
+			s.preempt(nowNs, victim, step)
+			if v == slot {
+				return // nothing of a higher rank is left, so nobody behind it runs either
+			}
+			if victim < i {
+				i--
+			}
+		}
+		if need >= 0 {
+			s.place(slot, n, need, 0, step)
+		}
+	}
+}
+
+// wanted returns how many tokens of a running sequence may be scheduled now, the budget aside.
+func (s *Scheduler) wanted(q *sequence) int {
+	if q.paused || q.tokens+q.pending >= q.limit {
+		return 0
+	}
+	switch s.config.Overlap {
+	case OverlapNone:
+		if q.inFlight > 0 {
+			return 0
+		}
+	case OverlapPrefill:
+		if q.pending > 0 {
+			return 0
+		}
+	}
+	return min(int(q.tokens+q.pending-q.computed), s.config.MaxChunkTokens)
+}
+
+// victim returns the position of the running sequence to preempt for the one at position i: a paused one if there is any, else the last. Pages that a
+// step in flight uses can only be taken when steps run strictly one after the other, and so the sequences of this step come before i.
+func (s *Scheduler) victim(i int) (int, bool) {
+	if s.paused > 0 {
+		for j := s.running.len() - 1; j >= 0; j-- {
+			if q := &s.seqs[s.running.at(j)]; q.paused && q.inFlight == 0 {
+				return j, true
+			}
+		}
+	}
+	for j := s.running.len() - 1; j >= i; j-- {
+		if q := &s.seqs[s.running.at(j)]; q.inFlight == 0 || s.config.Overlap == OverlapAll {
+			return j, true
+		}
+	}
+	return 0, false
+}
+
+// preempt takes the pages of the running sequence at a position and lets it wait, to be recomputed.
+func (s *Scheduler) preempt(nowNs int64, position int, step *Step) {
+	slot := s.running.at(position)
+	q := &s.seqs[slot]
+	s.running.removeAt(position)
+	s.releasePages(q)
+	q.computed, q.state, q.waitNs = 0, stateWaiting, nowNs
+	if s.config.Order == OrderStrict {
+		s.fronted--
+		q.rank.seq = s.fronted
+	}
+	s.waiting.insert(s.seqs, slot)
+	s.stats.Preemptions++
+	step.Preempted = append(step.Preempted, q.id)
+}
+
+func (s *Scheduler) scheduleWaiting(nowNs int64, step *Step) {
+	tries := s.config.LookAhead
+	if s.config.Order == OrderStrict {
+		tries = 1
+	}
+	for i := 0; i < s.waiting.len() && tries > 0; {
+		if step.Tokens >= s.config.MaxBatchTokens || s.running.len() >= s.config.MaxSequences {
+			return
+		}
+		slot := s.waiting.at(i)
+		q := &s.seqs[slot]
+		if q.paused || q.pending > 0 {
+			i++ // a token that is still in flight would be computed twice
+			continue
+		}
+		if s.admit(i, slot, step) {
+			continue
+		}
+		if s.config.Order == OrderAged && nowNs-q.waitNs >= s.config.AgeNs {
+			// It has waited long enough: what becomes free is kept for it, and who isn't read by a client makes room.
+			if !s.evictPaused(nowNs, step) {
+				return
+			}
+			i = s.waiting.search(s.seqs, q.rank)
+			continue
+		}
+		tries--
+		i++
+	}
+}
+
+// evictPaused preempts one paused sequence, if there is any.
+func (s *Scheduler) evictPaused(nowNs int64, step *Step) bool {
+	if s.paused == 0 {
+		return false
+	}
+	for j := s.running.len() - 1; j >= 0; j-- {
+		if q := &s.seqs[s.running.at(j)]; q.paused && q.inFlight == 0 {
+			s.preempt(nowNs, j, step)
+			return true
+		}
+	}
+	return false
+}
+
+// admit moves the waiting sequence at a position into the running ones if its pages can be had, finding as much of its prefix as it can in the cache.
+func (s *Scheduler) admit(position int, slot int32, step *Step) bool {
+	q := &s.seqs[slot]
+	hits, idle := s.findPrefix(q)
+	cached := hits * s.config.BlockTokens
+	n := min(int(q.tokens)-cached, s.config.MaxChunkTokens, s.config.MaxBatchTokens-step.Tokens)
+	need := s.pagesFor(cached+n) - hits
+	whole := need
+	if s.config.AdmitWhole {
+		whole = s.pagesFor(int(q.tokens)) - hits
+	}
+	// Pages of the prefix that nobody holds leave the free ones as well.
+	if whole+idle > s.pool.available() {
+		return false
+	}
+	s.waiting.removeAt(position)
+	q.state = stateRunning
+	if s.config.Order == OrderStrict {
+		s.arrived++
+		q.rank.seq = s.arrived // who was preempted runs behind everybody else
+	}
+	s.running.insert(s.seqs, slot)
+	if !s.config.CountOnly {
+		q.pages = s.newTable()
+	}
+	for i := range hits {
+		page := s.pool.find(q.blocks[i])
+		s.pool.share(page)
+		q.pages = append(q.pages, page)
+	}
+	q.computed, q.held, q.sealed = int32(cached), int32(hits), int32(hits)
+	if !q.counted {
+		q.counted = true
+		s.stats.PromptTokens += int64(q.prompt)
+		s.stats.CachedTokens += int64(min(cached, int(q.prompt)))
+	}
+	s.place(slot, n, need, cached, step)
+	return true
+}
+
+// findPrefix returns how many leading pages are in the cache, and how many of these nobody holds. The last token is always computed, since its logits
+// are wanted.
+func (s *Scheduler) findPrefix(q *sequence) (hits, idle int) {
+	if !s.config.PrefixReuse {
+		return 0, 0
+	}
+	limit := min((int(q.tokens)-1)/s.config.BlockTokens, len(q.blocks))
+	for hits < limit && q.blocks[hits] != (BlockHash{}) {
+		page := s.pool.find(q.blocks[hits])
+		if page < 0 {
+			break
+		}
+		if s.pool.refs[page] == 0 {
+			idle++
+		}
+		hits++
+	}
+	return hits, idle
+}
+
+func (s *Scheduler) newTable() []int32 {
+	if n := len(s.tables); n > 0 {
+		t := s.tables[n-1]
+		s.tables = s.tables[:n-1]
+		return t
+	}
+	return make([]int32, 0, 16)
+}
+
+// place adds n tokens of a running sequence to the step, with `need` new pages.
+func (s *Scheduler) place(slot int32, n, need, cached int, step *Step) {
+	q := &s.seqs[slot]
+	s.grow(q, need)
+	item := Item{ID: q.id, Start: int(q.computed), Tokens: n, Cached: cached, Blocks: q.pages, slot: slot}
+	q.computed += int32(n)
+	q.inFlight++
+	if q.computed == q.tokens+q.pending {
+		item.Sample = true
+		q.pending++
+	}
+	step.Items = append(step.Items, item)
+	step.Tokens += n
+	s.seal(q, min(q.computed, q.tokens))
+}
+
+// grow gives a sequence more pages; the caller has checked that they are available.
+func (s *Scheduler) grow(q *sequence, pages int) {
+	q.held += int32(pages)
+	if s.config.CountOnly {
+		s.pool.free -= int32(pages)
+		return
+	}
+	for range pages {
+		q.pages = append(q.pages, s.pool.take())
+	}
+}
+
+// seal offers full pages up to a position to the prefix cache, as far as their hashes are known. Pages are shared from the moment they are scheduled:
+// a later row of the same step, or a later step, reads them after they were written.
+func (s *Scheduler) seal(q *sequence, upTo int32) {
+	if !s.config.PrefixReuse {
+		return
+	}
+	full := min(upTo/int32(s.config.BlockTokens), int32(len(q.blocks)), int32(len(q.pages)))
+	for ; q.sealed < full; q.sealed++ {
+		if h := q.blocks[q.sealed]; h != (BlockHash{}) {
+			s.pool.remember(q.pages[q.sealed], h)
+		}
+	}
+}
+
+// Complete says that a step's tokens were computed and, where Sample is set, one token sampled. Steps complete in the order they were scheduled.
+func (s *Scheduler) Complete(step *Step) error {
+	if len(s.flight) == 0 || s.flight[0] != step.ID {
+		return fmt.Errorf("%w, or not the first of them: %d", ErrStep, step.ID)
+	}
+	s.flight = append(s.flight[:0], s.flight[1:]...)
+	for i := range step.Items {
+		it := &step.Items[i]
+		q := &s.seqs[it.slot]
+		q.inFlight--
+		if it.Sample {
+			q.pending--
+			q.tokens++
+		}
+		if q.state == stateLeaving && q.inFlight == 0 {
+			s.drop(it.slot)
+		} else if it.Sample && q.state == stateRunning {
+			s.seal(q, q.computed-q.pending)
+		}
+	}
+	s.checkInvariants()
+	return nil
+}
