@@ -190,3 +190,42 @@ func TestRestoredSpecsReachNodesThatKnowThisOne(t *testing.T) {
 		t.Fatalf("stamp %v became %v", fact.Stamp, got.Stamp)
 	}
 }
+
+func TestSharedFactsOfAnEarlierLifeAreRepaired(t *testing.T) {
+	// a's tenant reached b alone; then a lost its disk and came back, and c knows it only since.
+	a, b, c := NewStore("a", 1), NewStore("b", 1), NewStore("c", 1)
+	if _, err := a.PutShared(TenantSpec{ID: "t", Model: "m"}, 5); err != nil {
+		t.Fatal(err)
+	}
+	mustMerge(t, b, a.TakeDelta())
+	again := NewStore("a", 2)
+	mustPut(t, again, Node{ID: "a"})
+	d := again.TakeDelta()
+	mustMerge(t, b, d)
+	mustMerge(t, c, d)
+	mustMerge(t, c, b.Snapshot().DeltaSince(c.Snapshot().Vector()))
+	if _, ok := c.Snapshot().Tenant("t"); !ok {
+		t.Fatal("the tenant of a's earlier life was not repaired")
+	}
+}
+
+func TestMalformedFactsAreRefusedWhole(t *testing.T) {
+	s := NewStore("a", 1)
+	good := Fact{Key: NodeKey("b"), Version: Version{"b", 1, 1}, Value: Node{ID: "b"}}
+	for name, bad := range map[string]Fact{
+		"no owner":         {Key: NodeKey("b"), Version: Version{"", 1, 1}, Value: Node{ID: "b"}},
+		"no sequence":      {Key: NodeKey("b"), Version: Version{"b", 1, 0}, Value: Node{ID: "b"}},
+		"other value":      {Key: NodeKey("b"), Version: Version{"b", 1, 1}, Value: Node{ID: "c"}},
+		"no value":         {Key: NodeKey("b"), Version: Version{"b", 1, 1}},
+		"both":             {Key: NodeKey("b"), Version: Version{"b", 1, 1}, Value: Node{ID: "b"}, Deleted: true},
+		"unknown kind":     {Key: Key{200, "b"}, Version: Version{"b", 1, 1}, Deleted: true},
+		"shared unstamped": {Key: TenantKey("t"), Version: Version{"b", 1, 1}, Value: TenantSpec{ID: "t"}},
+	} {
+		if _, err := s.Merge(Delta{Facts: []Fact{good, bad}}); !errors.Is(err, ErrFact) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(s.Snapshot().Facts()); n != 0 {
+		t.Errorf("%d facts were taken in from refused deltas", n)
+	}
+}
