@@ -1,6 +1,9 @@
 package actors
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 func (e *LengthError) Error() string {
 	what := "context"
@@ -25,3 +28,9 @@ func (e *QueueError) Error() string {
 
 // Is makes a QueueError an ErrQueueFull.
 func (e *QueueError) Is(target error) bool { return target == ErrQueueFull }
+
+// Errors of Stream.Next.
+var (
+	ErrStreamClosed = errors.New("stream is closed")
+	ErrStreamEnded  = errors.New("stream has ended")
+)

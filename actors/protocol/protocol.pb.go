@@ -865,6 +865,7 @@ type Answer struct {
 	ScheduledNs   int64                  `protobuf:"varint,9,opt,name=scheduled_ns,json=scheduledNs,proto3" json:"scheduled_ns,omitempty"` // when the request was first scheduled
 	Preemptions   int32                  `protobuf:"varint,10,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
 	Lane          string                 `protobuf:"bytes,11,opt,name=lane,proto3" json:"lane,omitempty"`
+	Refusal       *Refusal               `protobuf:"bytes,12,opt,name=refusal,proto3" json:"refusal,omitempty"` // a request that waited for a load and turned out not to fit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -976,6 +977,13 @@ func (x *Answer) GetLane() string {
 	return ""
 }
 
+func (x *Answer) GetRefusal() *Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
 // Answers are a step's answers for one gateway.
 type Answers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1029,23 +1037,75 @@ func (x *Answers) GetAnswers() []*Answer {
 	return nil
 }
 
+// TenantLost tells a gateway that the tenant forgot every request it had, and why.
+type TenantLost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantLost) Reset() {
+	*x = TenantLost{}
+	mi := &file_protocol_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantLost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantLost) ProtoMessage() {}
+
+func (x *TenantLost) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantLost.ProtoReflect.Descriptor instead.
+func (*TenantLost) Descriptor() ([]byte, []int) {
+	return file_protocol_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TenantLost) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantLost) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // OpenSequence tells the last slice of a lane how a sequence's tokens are chosen.
 type OpenSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	Prompt        []int32                `protobuf:"varint,3,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`
-	Generated     []int32                `protobuf:"varint,4,rep,packed,name=generated,proto3" json:"generated,omitempty"`
-	Sampling      *Sampling              `protobuf:"bytes,5,opt,name=sampling,proto3" json:"sampling,omitempty"`
-	Logprobs      int32                  `protobuf:"zigzag32,6,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
-	MinTokens     int32                  `protobuf:"varint,7,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Prompt        []int32                `protobuf:"varint,2,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`
+	Generated     []int32                `protobuf:"varint,3,rep,packed,name=generated,proto3" json:"generated,omitempty"`
+	Sampling      *Sampling              `protobuf:"bytes,4,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	Logprobs      int32                  `protobuf:"zigzag32,5,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
+	MinTokens     int32                  `protobuf:"varint,6,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"` // before which the answer can't end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OpenSequence) Reset() {
 	*x = OpenSequence{}
-	mi := &file_protocol_proto_msgTypes[10]
+	mi := &file_protocol_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1117,7 @@ func (x *OpenSequence) String() string {
 func (*OpenSequence) ProtoMessage() {}
 
 func (x *OpenSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[10]
+	mi := &file_protocol_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,14 +1130,7 @@ func (x *OpenSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSequence.ProtoReflect.Descriptor instead.
 func (*OpenSequence) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *OpenSequence) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
+	return file_protocol_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OpenSequence) GetSeq() uint64 {
@@ -1118,59 +1171,6 @@ func (x *OpenSequence) GetLogprobs() int32 {
 func (x *OpenSequence) GetMinTokens() int32 {
 	if x != nil {
 		return x.MinTokens
-	}
-	return 0
-}
-
-// CloseSequence forgets it.
-type CloseSequence struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseSequence) Reset() {
-	*x = CloseSequence{}
-	mi := &file_protocol_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseSequence) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseSequence) ProtoMessage() {}
-
-func (x *CloseSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseSequence.ProtoReflect.Descriptor instead.
-func (*CloseSequence) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *CloseSequence) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
-}
-
-func (x *CloseSequence) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
 	}
 	return 0
 }
@@ -1252,16 +1252,21 @@ func (x *StepItem) GetSample() bool {
 	return false
 }
 
-// RunStep runs one step on a slice; the slice passes it on to the next one with its hidden rows, the last one samples.
+// RunStep runs one step on a slice; the slice passes it on to the next one with its hidden rows, the last one samples. Sequences open and close with the
+// steps, so that they do so in order on lanes of any length.
 type RunStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lane          string                 `protobuf:"bytes,1,opt,name=lane,proto3" json:"lane,omitempty"`
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`           // of the lane
-	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // of the tenant's scheduler
+	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"` // of the tenant's scheduler; a new one knows no sequences
 	Step          uint64                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
-	Items         []*StepItem            `protobuf:"bytes,5,rep,name=items,proto3" json:"items,omitempty"`
-	BusyNs        int64                  `protobuf:"varint,6,opt,name=busy_ns,json=busyNs,proto3" json:"busy_ns,omitempty"` // what the slices before took
-	Rows          int32                  `protobuf:"varint,7,opt,name=rows,proto3" json:"rows,omitempty"`                   // sum of the items' tokens
+	ReplyAddress  string                 `protobuf:"bytes,5,opt,name=reply_address,json=replyAddress,proto3" json:"reply_address,omitempty"` // where the tenant's actor lives
+	Open          []*OpenSequence        `protobuf:"bytes,6,rep,name=open,proto3" json:"open,omitempty"`
+	Close         []uint64               `protobuf:"varint,7,rep,packed,name=close,proto3" json:"close,omitempty"`
+	Items         []*StepItem            `protobuf:"bytes,8,rep,name=items,proto3" json:"items,omitempty"`
+	Rows          int32                  `protobuf:"varint,9,opt,name=rows,proto3" json:"rows,omitempty"`                    // sum of the items' tokens
+	BusyNs        int64                  `protobuf:"varint,10,opt,name=busy_ns,json=busyNs,proto3" json:"busy_ns,omitempty"` // what the slices before took on their devices
+	HostNs        int64                  `protobuf:"varint,11,opt,name=host_ns,json=hostNs,proto3" json:"host_ns,omitempty"` // what they took beside
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1324,11 +1329,39 @@ func (x *RunStep) GetStep() uint64 {
 	return 0
 }
 
+func (x *RunStep) GetReplyAddress() string {
+	if x != nil {
+		return x.ReplyAddress
+	}
+	return ""
+}
+
+func (x *RunStep) GetOpen() []*OpenSequence {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
+func (x *RunStep) GetClose() []uint64 {
+	if x != nil {
+		return x.Close
+	}
+	return nil
+}
+
 func (x *RunStep) GetItems() []*StepItem {
 	if x != nil {
 		return x.Items
 	}
 	return nil
+}
+
+func (x *RunStep) GetRows() int32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
 }
 
 func (x *RunStep) GetBusyNs() int64 {
@@ -1338,9 +1371,9 @@ func (x *RunStep) GetBusyNs() int64 {
 	return 0
 }
 
-func (x *RunStep) GetRows() int32 {
+func (x *RunStep) GetHostNs() int64 {
 	if x != nil {
-		return x.Rows
+		return x.HostNs
 	}
 	return 0
 }
@@ -1415,8 +1448,9 @@ type StepDone struct {
 	Step          uint64                 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
 	Tokens        []*StepToken           `protobuf:"bytes,5,rep,name=tokens,proto3" json:"tokens,omitempty"`
 	BusyNs        int64                  `protobuf:"varint,6,opt,name=busy_ns,json=busyNs,proto3" json:"busy_ns,omitempty"`
-	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
-	DeviceLost    bool                   `protobuf:"varint,8,opt,name=device_lost,json=deviceLost,proto3" json:"device_lost,omitempty"` // the device won't come back
+	HostNs        int64                  `protobuf:"varint,7,opt,name=host_ns,json=hostNs,proto3" json:"host_ns,omitempty"`
+	Error         string                 `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	DeviceLost    bool                   `protobuf:"varint,9,opt,name=device_lost,json=deviceLost,proto3" json:"device_lost,omitempty"` // the device won't come back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1493,6 +1527,13 @@ func (x *StepDone) GetBusyNs() int64 {
 	return 0
 }
 
+func (x *StepDone) GetHostNs() int64 {
+	if x != nil {
+		return x.HostNs
+	}
+	return 0
+}
+
 func (x *StepDone) GetError() string {
 	if x != nil {
 		return x.Error
@@ -1560,10 +1601,14 @@ func (x *Release) GetEpoch() uint64 {
 	return 0
 }
 
-// PlaceTenant asks the planner for a tenant's first lane; DropTenant takes its lanes away.
+// PlaceTenant asks the planner for a tenant's first lane.
 type PlaceTenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Stages        int32                  `protobuf:"varint,2,opt,name=stages,proto3" json:"stages,omitempty"`                                    // of its graph
+	WantBlocks    int32                  `protobuf:"varint,3,opt,name=want_blocks,json=wantBlocks,proto3" json:"want_blocks,omitempty"`          // KV pages that serve it at full load
+	ContextBlocks int32                  `protobuf:"varint,4,opt,name=context_blocks,json=contextBlocks,proto3" json:"context_blocks,omitempty"` // KV pages of one whole context
+	SplitOver     int32                  `protobuf:"varint,5,opt,name=split_over,json=splitOver,proto3" json:"split_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1605,6 +1650,35 @@ func (x *PlaceTenant) GetTenant() string {
 	return ""
 }
 
+func (x *PlaceTenant) GetStages() int32 {
+	if x != nil {
+		return x.Stages
+	}
+	return 0
+}
+
+func (x *PlaceTenant) GetWantBlocks() int32 {
+	if x != nil {
+		return x.WantBlocks
+	}
+	return 0
+}
+
+func (x *PlaceTenant) GetContextBlocks() int32 {
+	if x != nil {
+		return x.ContextBlocks
+	}
+	return 0
+}
+
+func (x *PlaceTenant) GetSplitOver() int32 {
+	if x != nil {
+		return x.SplitOver
+	}
+	return 0
+}
+
+// DropTenant takes a tenant's lanes away.
 type DropTenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1703,9 +1777,7 @@ type LaneState struct {
 	State         LaneState_State        `protobuf:"varint,4,opt,name=state,proto3,enum=slicescheduler.protocol.LaneState_State" json:"state,omitempty"`
 	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	KvBlocks      int32                  `protobuf:"varint,6,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	MaxRows       int32                  `protobuf:"varint,7,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
-	MaxLogits     int32                  `protobuf:"varint,8,opt,name=max_logits,json=maxLogits,proto3" json:"max_logits,omitempty"`
-	Slices        []*SlicePlan           `protobuf:"bytes,9,rep,name=slices,proto3" json:"slices,omitempty"`
+	Slices        []*SlicePlan           `protobuf:"bytes,7,rep,name=slices,proto3" json:"slices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1778,20 +1850,6 @@ func (x *LaneState) GetReason() string {
 func (x *LaneState) GetKvBlocks() int32 {
 	if x != nil {
 		return x.KvBlocks
-	}
-	return 0
-}
-
-func (x *LaneState) GetMaxRows() int32 {
-	if x != nil {
-		return x.MaxRows
-	}
-	return 0
-}
-
-func (x *LaneState) GetMaxLogits() int32 {
-	if x != nil {
-		return x.MaxLogits
 	}
 	return 0
 }
@@ -2033,9 +2091,10 @@ type Reserve struct {
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Tenant        string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Lane          string                 `protobuf:"bytes,4,opt,name=lane,proto3" json:"lane,omitempty"`
-	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
-	KvBlocks      int32                  `protobuf:"varint,6,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	Slice         *SlicePlan             `protobuf:"bytes,7,opt,name=slice,proto3" json:"slice,omitempty"`
+	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`   // of the slice
+	Slices        int32                  `protobuf:"varint,6,opt,name=slices,proto3" json:"slices,omitempty"` // of the lane
+	KvBlocks      int32                  `protobuf:"varint,7,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
+	Slice         *SlicePlan             `protobuf:"bytes,8,opt,name=slice,proto3" json:"slice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2101,6 +2160,13 @@ func (x *Reserve) GetLane() string {
 func (x *Reserve) GetIndex() int32 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *Reserve) GetSlices() int32 {
+	if x != nil {
+		return x.Slices
 	}
 	return 0
 }
@@ -2509,83 +2575,6 @@ func (x *DeviceFailed) GetReason() string {
 	return ""
 }
 
-// Link connects a slice to its neighbours in the lane; sent to each slice once all are resident.
-type Link struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lane          string                 `protobuf:"bytes,1,opt,name=lane,proto3" json:"lane,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Index         int32                  `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	Slices        int32                  `protobuf:"varint,4,opt,name=slices,proto3" json:"slices,omitempty"`
-	TenantNode    string                 `protobuf:"bytes,5,opt,name=tenant_node,json=tenantNode,proto3" json:"tenant_node,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Link) Reset() {
-	*x = Link{}
-	mi := &file_protocol_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Link) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Link) ProtoMessage() {}
-
-func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Link.ProtoReflect.Descriptor instead.
-func (*Link) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *Link) GetLane() string {
-	if x != nil {
-		return x.Lane
-	}
-	return ""
-}
-
-func (x *Link) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *Link) GetIndex() int32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *Link) GetSlices() int32 {
-	if x != nil {
-		return x.Slices
-	}
-	return 0
-}
-
-func (x *Link) GetTenantNode() string {
-	if x != nil {
-		return x.TenantNode
-	}
-	return ""
-}
-
 var File_protocol_proto protoreflect.FileDescriptor
 
 const file_protocol_proto_rawDesc = "" +
@@ -2654,7 +2643,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\fTokenLogprob\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x18\n" +
 	"\alogprob\x18\x02 \x01(\x02R\alogprob\x127\n" +
-	"\x03top\x18\x03 \x03(\v2%.slicescheduler.protocol.TokenLogprobR\x03top\"\xc6\x03\n" +
+	"\x03top\x18\x03 \x03(\v2%.slicescheduler.protocol.TokenLogprobR\x03top\"\x82\x04\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\thas_token\x18\x02 \x01(\bR\bhasToken\x12\x14\n" +
@@ -2667,7 +2656,8 @@ const file_protocol_proto_rawDesc = "" +
 	"\fscheduled_ns\x18\t \x01(\x03R\vscheduledNs\x12 \n" +
 	"\vpreemptions\x18\n" +
 	" \x01(\x05R\vpreemptions\x12\x12\n" +
-	"\x04lane\x18\v \x01(\tR\x04lane\"E\n" +
+	"\x04lane\x18\v \x01(\tR\x04lane\x12:\n" +
+	"\arefusal\x18\f \x01(\v2 .slicescheduler.protocol.RefusalR\arefusal\"E\n" +
 	"\x06Finish\x12\v\n" +
 	"\aRUNNING\x10\x00\x12\b\n" +
 	"\x04STOP\x10\x01\x12\n" +
@@ -2677,43 +2667,44 @@ const file_protocol_proto_rawDesc = "" +
 	"\tCANCELLED\x10\x04\"\\\n" +
 	"\aAnswers\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x129\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1f.slicescheduler.protocol.AnswerR\aanswers\"\xf0\x01\n" +
-	"\fOpenSequence\x12\x1e\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1f.slicescheduler.protocol.AnswerR\aanswers\"<\n" +
 	"\n" +
-	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06prompt\x18\x03 \x03(\x05R\x06prompt\x12\x1c\n" +
-	"\tgenerated\x18\x04 \x03(\x05R\tgenerated\x12=\n" +
-	"\bsampling\x18\x05 \x01(\v2!.slicescheduler.protocol.SamplingR\bsampling\x12\x1a\n" +
-	"\blogprobs\x18\x06 \x01(\x11R\blogprobs\x12\x1d\n" +
+	"TenantLost\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd0\x01\n" +
+	"\fOpenSequence\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06prompt\x18\x02 \x03(\x05R\x06prompt\x12\x1c\n" +
+	"\tgenerated\x18\x03 \x03(\x05R\tgenerated\x12=\n" +
+	"\bsampling\x18\x04 \x01(\v2!.slicescheduler.protocol.SamplingR\bsampling\x12\x1a\n" +
+	"\blogprobs\x18\x05 \x01(\x11R\blogprobs\x12\x1d\n" +
 	"\n" +
-	"min_tokens\x18\a \x01(\x05R\tminTokens\"A\n" +
-	"\rCloseSequence\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"z\n" +
+	"min_tokens\x18\x06 \x01(\x05R\tminTokens\"z\n" +
 	"\bStepItem\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x05R\x05start\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\x12\x16\n" +
 	"\x06blocks\x18\x04 \x03(\x05R\x06blocks\x12\x16\n" +
-	"\x06sample\x18\x05 \x01(\bR\x06sample\"\xcd\x01\n" +
+	"\x06sample\x18\x05 \x01(\bR\x06sample\"\xdc\x02\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12\x12\n" +
-	"\x04step\x18\x04 \x01(\x04R\x04step\x127\n" +
-	"\x05items\x18\x05 \x03(\v2!.slicescheduler.protocol.StepItemR\x05items\x12\x17\n" +
-	"\abusy_ns\x18\x06 \x01(\x03R\x06busyNs\x12\x12\n" +
-	"\x04rows\x18\a \x01(\x05R\x04rows\"t\n" +
+	"\x04step\x18\x04 \x01(\x04R\x04step\x12#\n" +
+	"\rreply_address\x18\x05 \x01(\tR\freplyAddress\x129\n" +
+	"\x04open\x18\x06 \x03(\v2%.slicescheduler.protocol.OpenSequenceR\x04open\x12\x14\n" +
+	"\x05close\x18\a \x03(\x04R\x05close\x127\n" +
+	"\x05items\x18\b \x03(\v2!.slicescheduler.protocol.StepItemR\x05items\x12\x12\n" +
+	"\x04rows\x18\t \x01(\x05R\x04rows\x12\x17\n" +
+	"\abusy_ns\x18\n" +
+	" \x01(\x03R\x06busyNs\x12\x17\n" +
+	"\ahost_ns\x18\v \x01(\x03R\x06hostNs\"t\n" +
 	"\tStepToken\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x05R\x05token\x12?\n" +
-	"\alogprob\x18\x03 \x01(\v2%.slicescheduler.protocol.TokenLogprobR\alogprob\"\xf4\x01\n" +
+	"\alogprob\x18\x03 \x01(\v2%.slicescheduler.protocol.TokenLogprobR\alogprob\"\x8d\x02\n" +
 	"\bStepDone\x12\x12\n" +
 	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1e\n" +
@@ -2722,31 +2713,35 @@ const file_protocol_proto_rawDesc = "" +
 	"generation\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\x04R\x04step\x12:\n" +
 	"\x06tokens\x18\x05 \x03(\v2\".slicescheduler.protocol.StepTokenR\x06tokens\x12\x17\n" +
-	"\abusy_ns\x18\x06 \x01(\x03R\x06busyNs\x12\x14\n" +
-	"\x05error\x18\a \x01(\tR\x05error\x12\x1f\n" +
-	"\vdevice_lost\x18\b \x01(\bR\n" +
+	"\abusy_ns\x18\x06 \x01(\x03R\x06busyNs\x12\x17\n" +
+	"\ahost_ns\x18\a \x01(\x03R\x06hostNs\x12\x14\n" +
+	"\x05error\x18\b \x01(\tR\x05error\x12\x1f\n" +
+	"\vdevice_lost\x18\t \x01(\bR\n" +
 	"deviceLost\"3\n" +
 	"\aRelease\x12\x12\n" +
 	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"%\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xa4\x01\n" +
 	"\vPlaceTenant\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"$\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06stages\x18\x02 \x01(\x05R\x06stages\x12\x1f\n" +
+	"\vwant_blocks\x18\x03 \x01(\x05R\n" +
+	"wantBlocks\x12%\n" +
+	"\x0econtext_blocks\x18\x04 \x01(\x05R\rcontextBlocks\x12\x1d\n" +
+	"\n" +
+	"split_over\x18\x05 \x01(\x05R\tsplitOver\"$\n" +
 	"\n" +
 	"DropTenant\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"'\n" +
 	"\rTenantDropped\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x83\x03\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xc9\x02\n" +
 	"\tLaneState\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04lane\x18\x02 \x01(\tR\x04lane\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12>\n" +
 	"\x05state\x18\x04 \x01(\x0e2(.slicescheduler.protocol.LaneState.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1b\n" +
-	"\tkv_blocks\x18\x06 \x01(\x05R\bkvBlocks\x12\x19\n" +
-	"\bmax_rows\x18\a \x01(\x05R\amaxRows\x12\x1d\n" +
-	"\n" +
-	"max_logits\x18\b \x01(\x05R\tmaxLogits\x12:\n" +
-	"\x06slices\x18\t \x03(\v2\".slicescheduler.protocol.SlicePlanR\x06slices\"I\n" +
+	"\tkv_blocks\x18\x06 \x01(\x05R\bkvBlocks\x12:\n" +
+	"\x06slices\x18\a \x03(\v2\".slicescheduler.protocol.SlicePlanR\x06slices\"I\n" +
 	"\x05State\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWAITING\x10\x01\x12\v\n" +
@@ -2776,15 +2771,16 @@ const file_protocol_proto_rawDesc = "" +
 	"blockBytes\x12\x1f\n" +
 	"\vfixed_bytes\x18\b \x01(\x03R\n" +
 	"fixedBytes\x12\x14\n" +
-	"\x05error\x18\t \x01(\tR\x05error\"\xcc\x01\n" +
+	"\x05error\x18\t \x01(\tR\x05error\"\xe4\x01\n" +
 	"\aReserve\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\tR\x04lane\x12\x14\n" +
-	"\x05index\x18\x05 \x01(\x05R\x05index\x12\x1b\n" +
-	"\tkv_blocks\x18\x06 \x01(\x05R\bkvBlocks\x128\n" +
-	"\x05slice\x18\a \x01(\v2\".slicescheduler.protocol.SlicePlanR\x05slice\"x\n" +
+	"\x05index\x18\x05 \x01(\x05R\x05index\x12\x16\n" +
+	"\x06slices\x18\x06 \x01(\x05R\x06slices\x12\x1b\n" +
+	"\tkv_blocks\x18\a \x01(\x05R\bkvBlocks\x128\n" +
+	"\x05slice\x18\b \x01(\v2\".slicescheduler.protocol.SlicePlanR\x05slice\"x\n" +
 	"\fReserveReply\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x14\n" +
@@ -2818,14 +2814,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\x06FAILED\x10\x03\">\n" +
 	"\fDeviceFailed\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x7f\n" +
-	"\x04Link\x12\x12\n" +
-	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\x05R\x05index\x12\x16\n" +
-	"\x06slices\x18\x04 \x01(\x05R\x06slices\x12\x1f\n" +
-	"\vtenant_node\x18\x05 \x01(\tR\n" +
-	"tenantNodeB Z\x1eslicescheduler/actors/protocolb\x06proto3"
+	"\x06reason\x18\x02 \x01(\tR\x06reasonB Z\x1eslicescheduler/actors/protocolb\x06proto3"
 
 var (
 	file_protocol_proto_rawDescOnce sync.Once
@@ -2840,7 +2829,7 @@ func file_protocol_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_protocol_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_protocol_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_protocol_proto_goTypes = []any{
 	(Refusal_Code)(0),     // 0: slicescheduler.protocol.Refusal.Code
 	(Cancel_Reason)(0),    // 1: slicescheduler.protocol.Cancel.Reason
@@ -2857,8 +2846,8 @@ var file_protocol_proto_goTypes = []any{
 	(*TokenLogprob)(nil),  // 12: slicescheduler.protocol.TokenLogprob
 	(*Answer)(nil),        // 13: slicescheduler.protocol.Answer
 	(*Answers)(nil),       // 14: slicescheduler.protocol.Answers
-	(*OpenSequence)(nil),  // 15: slicescheduler.protocol.OpenSequence
-	(*CloseSequence)(nil), // 16: slicescheduler.protocol.CloseSequence
+	(*TenantLost)(nil),    // 15: slicescheduler.protocol.TenantLost
+	(*OpenSequence)(nil),  // 16: slicescheduler.protocol.OpenSequence
 	(*StepItem)(nil),      // 17: slicescheduler.protocol.StepItem
 	(*RunStep)(nil),       // 18: slicescheduler.protocol.RunStep
 	(*StepToken)(nil),     // 19: slicescheduler.protocol.StepToken
@@ -2878,11 +2867,10 @@ var file_protocol_proto_goTypes = []any{
 	(*Dropped)(nil),       // 33: slicescheduler.protocol.Dropped
 	(*SliceState)(nil),    // 34: slicescheduler.protocol.SliceState
 	(*DeviceFailed)(nil),  // 35: slicescheduler.protocol.DeviceFailed
-	(*Link)(nil),          // 36: slicescheduler.protocol.Link
-	nil,                   // 37: slicescheduler.protocol.Sampling.LogitBiasEntry
+	nil,                   // 36: slicescheduler.protocol.Sampling.LogitBiasEntry
 }
 var file_protocol_proto_depIdxs = []int32{
-	37, // 0: slicescheduler.protocol.Sampling.logit_bias:type_name -> slicescheduler.protocol.Sampling.LogitBiasEntry
+	36, // 0: slicescheduler.protocol.Sampling.logit_bias:type_name -> slicescheduler.protocol.Sampling.LogitBiasEntry
 	5,  // 1: slicescheduler.protocol.Submit.sampling:type_name -> slicescheduler.protocol.Sampling
 	8,  // 2: slicescheduler.protocol.SubmitReply.refusal:type_name -> slicescheduler.protocol.Refusal
 	0,  // 3: slicescheduler.protocol.Refusal.code:type_name -> slicescheduler.protocol.Refusal.Code
@@ -2890,20 +2878,22 @@ var file_protocol_proto_depIdxs = []int32{
 	12, // 5: slicescheduler.protocol.TokenLogprob.top:type_name -> slicescheduler.protocol.TokenLogprob
 	12, // 6: slicescheduler.protocol.Answer.logprob:type_name -> slicescheduler.protocol.TokenLogprob
 	2,  // 7: slicescheduler.protocol.Answer.finish:type_name -> slicescheduler.protocol.Answer.Finish
-	13, // 8: slicescheduler.protocol.Answers.answers:type_name -> slicescheduler.protocol.Answer
-	5,  // 9: slicescheduler.protocol.OpenSequence.sampling:type_name -> slicescheduler.protocol.Sampling
-	17, // 10: slicescheduler.protocol.RunStep.items:type_name -> slicescheduler.protocol.StepItem
-	12, // 11: slicescheduler.protocol.StepToken.logprob:type_name -> slicescheduler.protocol.TokenLogprob
-	19, // 12: slicescheduler.protocol.StepDone.tokens:type_name -> slicescheduler.protocol.StepToken
-	3,  // 13: slicescheduler.protocol.LaneState.state:type_name -> slicescheduler.protocol.LaneState.State
-	26, // 14: slicescheduler.protocol.LaneState.slices:type_name -> slicescheduler.protocol.SlicePlan
-	26, // 15: slicescheduler.protocol.Reserve.slice:type_name -> slicescheduler.protocol.SlicePlan
-	4,  // 16: slicescheduler.protocol.SliceState.state:type_name -> slicescheduler.protocol.SliceState.State
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	8,  // 8: slicescheduler.protocol.Answer.refusal:type_name -> slicescheduler.protocol.Refusal
+	13, // 9: slicescheduler.protocol.Answers.answers:type_name -> slicescheduler.protocol.Answer
+	5,  // 10: slicescheduler.protocol.OpenSequence.sampling:type_name -> slicescheduler.protocol.Sampling
+	16, // 11: slicescheduler.protocol.RunStep.open:type_name -> slicescheduler.protocol.OpenSequence
+	17, // 12: slicescheduler.protocol.RunStep.items:type_name -> slicescheduler.protocol.StepItem
+	12, // 13: slicescheduler.protocol.StepToken.logprob:type_name -> slicescheduler.protocol.TokenLogprob
+	19, // 14: slicescheduler.protocol.StepDone.tokens:type_name -> slicescheduler.protocol.StepToken
+	3,  // 15: slicescheduler.protocol.LaneState.state:type_name -> slicescheduler.protocol.LaneState.State
+	26, // 16: slicescheduler.protocol.LaneState.slices:type_name -> slicescheduler.protocol.SlicePlan
+	26, // 17: slicescheduler.protocol.Reserve.slice:type_name -> slicescheduler.protocol.SlicePlan
+	4,  // 18: slicescheduler.protocol.SliceState.state:type_name -> slicescheduler.protocol.SliceState.State
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_protocol_proto_init() }
@@ -2917,7 +2907,7 @@ func file_protocol_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_proto_rawDesc), len(file_protocol_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   33,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
