@@ -180,11 +180,9 @@ func (d *Delta) addRecord(b []byte) error {
 		return err
 	}
 	if r.Kind == "" {
-		if r.Owner == "" || r.After > r.Through {
-			return fmt.Errorf("%w: span (%d, %d] of %q", ErrFact, r.After, r.Through, r.Owner)
-		}
-		d.Spans = append(d.Spans, Span{r.Owner, r.Incarnation, r.After, r.Through})
-		return nil
+		span := Span{r.Owner, r.Incarnation, r.After, r.Through}
+		d.Spans = append(d.Spans, span)
+		return span.Validate()
 	}
 	kind, err := ParseKind(r.Kind)
 	if err != nil {

@@ -2,6 +2,7 @@ package gmg
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -25,6 +26,14 @@ type Span struct {
 	Owner          NodeID
 	Incarnation    uint64
 	After, Through uint64
+}
+
+// Validate checks that a span is one.
+func (s Span) Validate() error {
+	if s.Owner == "" || s.After > s.Through || s.Incarnation > maxIncarnation+1 {
+		return fmt.Errorf("%w: span (%d, %d] of %q, incarnation %d", ErrFact, s.After, s.Through, s.Owner, s.Incarnation)
+	}
+	return nil
 }
 
 // Delta is a list of facts, with the spans of their owners' histories that it completes. Merging one twice, or several in any order, gives the same facts.

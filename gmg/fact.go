@@ -117,6 +117,12 @@ func compareVersions(a, b Version) int {
 	return cmp.Or(cmp.Compare(a.Incarnation, b.Incarnation), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Owner, b.Owner))
 }
 
+// Limits that keep the next incarnation and the next stamp from overflowing. Both are times in nanoseconds as a rule: the year 2116.
+const (
+	maxIncarnation = 1 << 62
+	maxWallNs      = 1 << 62
+)
+
 // Validate checks that a fact is well-formed: its key, version and value belong together.
 func (f *Fact) Validate() error {
 	switch {
@@ -126,8 +132,10 @@ func (f *Fact) Validate() error {
 		return fmt.Errorf("%w: %v without an id", ErrFact, f.Key.Kind)
 	case f.Version.Owner == "" || f.Version.Seq == 0:
 		return fmt.Errorf("%w: %v without owner or sequence number", ErrFact, f.Key)
-	case f.Key.Kind.Shared() && f.Stamp == Stamp{}:
-		return fmt.Errorf("%w: %v without a time stamp", ErrFact, f.Key)
+	case f.Version.Incarnation > maxIncarnation:
+		return fmt.Errorf("%w: %v of incarnation %d", ErrFact, f.Key, f.Version.Incarnation)
+	case f.Key.Kind.Shared() && (f.Stamp == Stamp{} || f.Stamp.WallNs < 0 || f.Stamp.WallNs > maxWallNs):
+		return fmt.Errorf("%w: %v with time stamp %+v", ErrFact, f.Key, f.Stamp)
 	case f.Deleted != (f.Value == nil):
 		return fmt.Errorf("%w: %v must have either a value or be deleted", ErrFact, f.Key)
 	case f.Value != nil && f.Value.Key() != f.Key:

@@ -1,10 +1,15 @@
 package gmg
 
 // Merge takes in other nodes' facts. Facts that are known, superseded or of a dead incarnation change nothing, so deltas may come twice and in any order.
-// Malformed facts are an error before anything is taken in.
+// Malformed facts and spans are an error before anything is taken in.
 func (s *Store) Merge(d Delta) (Merged, error) {
 	for i := range d.Facts {
 		if err := d.Facts[i].Validate(); err != nil {
+			return Merged{}, err
+		}
+	}
+	for _, span := range d.Spans {
+		if err := span.Validate(); err != nil {
 			return Merged{}, err
 		}
 	}
