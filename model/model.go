@@ -7,6 +7,7 @@ import (
 
 	"slicescheduler/gmg"
 	"slicescheduler/model/gguf"
+	"slicescheduler/model/tokenizer"
 )
 
 // Errors of model files. They are wrapped with file, offset and reason.
@@ -46,12 +47,7 @@ func (m *Model) Weight(stage int, name string) (gmg.Weight, []byte, error) {
 func (m *Model) Close() error { return m.weights.close() }
 
 // EncodeOptions says how text becomes tokens.
-type EncodeOptions struct {
-	// AddSpecial adds BOS (and EOS) where the model's file asks for it, unless the text already begins with it.
-	AddSpecial bool
-	// ParseSpecial matches special tokens in the text. User text is encoded without, so that "<|im_end|>" typed by a user stays literal.
-	ParseSpecial bool
-}
+type EncodeOptions = tokenizer.Options
 
 // Tokenizer turns text into tokens and back. Implementations are safe for concurrent use.
 type Tokenizer interface {

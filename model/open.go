@@ -31,7 +31,11 @@ func fromFile(f *gguf.File) (*Model, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	m := &Model{Name: g.Name, Path: f.Path(), Graph: g, FileBytes: f.Bytes(), weights: ggufWeights{f, g}}
+	t, err := readTokenizer(f, g.Vocab)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	m := &Model{Name: g.Name, Path: f.Path(), Graph: g, Tokenizer: t, FileBytes: f.Bytes(), weights: ggufWeights{f, g}}
 	for _, t := range f.Tensors() {
 		m.Parameters += t.Elements()
 	}
