@@ -29,7 +29,8 @@ type Model struct {
 	Parameters int64
 	FileBytes  int64
 
-	weights weightSource
+	weights     weightSource
+	templateErr error // why the file's template could not be parsed
 }
 
 // weightSource finds a weight's bytes.

@@ -39,5 +39,20 @@ func fromFile(f *gguf.File) (*Model, error) {
 	for _, t := range f.Tensors() {
 		m.Parameters += t.Elements()
 	}
+	m.readTemplate(f)
 	return m, nil
+}
+
+// readTemplate parses the file's chat template. A template that cannot be parsed is an error of chats, not of the model: completions work without.
+func (m *Model) readTemplate(f *gguf.File) {
+	source, ok := f.String("tokenizer.chat_template")
+	if !ok || source == "" {
+		return
+	}
+	t, err := parseTemplate("the model's chat template", source)
+	if err != nil {
+		m.templateErr = err
+		return
+	}
+	m.Template = t.withTokens(m.tokenText(m.Tokenizer.BOS()), m.tokenText(m.Tokenizer.EOS()))
 }
