@@ -25,6 +25,7 @@ type Sizes struct {
 	TiedBytes     int64   // saved by a slice that holds the first and the last stage, whose weight is one
 	BlockBytes    []int64 // one KV page, by stage
 	FixedBytes    int64   // workspace and staging of any slice, at most
+	SlotBytes     int64   // more staging for each slice of the lane after the first, since as many steps are in flight
 }
 
 // Demand is what a tenant wants of its first lane.
@@ -100,9 +101,9 @@ func freest(devices []Sizes, n int) []Sizes {
 	return chosen
 }
 
-// blocks returns how many KV pages stages [from, to) may have on a device, up to WantBlocks; negative when the weights alone don't fit.
-func blocks(d Demand, s *Sizes, from, to int) int {
-	left := s.FreeBytes - s.FixedBytes - weightBytes(d, s, from, to)
+// blocks returns how many KV pages stages [from, to) may have on a device in a lane of n slices, up to WantBlocks; negative when the weights alone don't fit.
+func blocks(d Demand, s *Sizes, n, from, to int) int {
+	left := s.FreeBytes - s.FixedBytes - int64(n-1)*s.SlotBytes - weightBytes(d, s, from, to)
 	if left < 0 {
 		return -1
 	}
@@ -142,7 +143,7 @@ func split(d Demand, devices []Sizes) (Placement, bool) {
 				if !before.ok {
 					continue
 				}
-				kv := blocks(d, &devices[k], from, to)
+				kv := blocks(d, &devices[k], len(devices), from, to)
 				if kv < d.MinBlocks {
 					continue
 				}

@@ -33,6 +33,8 @@ func TestFirstFit(t *testing.T) {
 	tied.TiedBytes = 100
 	over := demand
 	over.SplitOver = 2
+	staged := device("a", 500, 6)
+	staged.SlotBytes = 60
 	tests := []struct {
 		name    string
 		demand  Demand
@@ -44,6 +46,7 @@ func TestFirstFit(t *testing.T) {
 		{"KV takes its share only", demand, []Sizes{device("a", 1210, 6)}, "50 pages a[0,6)", nil},
 		{"tied weight counts once", demand, []Sizes{tied}, "", ErrNoRoom},
 		{"split when none holds all", demand, []Sizes{device("a", 500, 6), device("b", 500, 6)}, "31 pages a[0,3) b[3,6)", nil},
+		{"staging for a second step in flight", demand, []Sizes{staged, device("b", 500, 6)}, "21 pages a[0,3) b[3,6)", nil},
 		{"uneven where memory is", demand, []Sizes{device("a", 280, 6), device("b", 550, 6)}, "17 pages a[0,2) b[2,6)", nil},
 		{"as few as fit", demand, []Sizes{device("a", 300, 6), device("b", 500, 6), device("c", 500, 6)}, "31 pages b[0,3) c[3,6)", nil},
 		{"split over two though one would do", over, []Sizes{device("a", 4000, 6), device("b", 4000, 6), device("c", 4000, 6)},
@@ -91,7 +94,8 @@ func TestFirstFitStaysWithinMemory(t *testing.T) {
 		stages := rapid.IntRange(1, 12).Draw(t, "stages")
 		var devices []Sizes
 		for i := range rapid.IntRange(1, 4).Draw(t, "devices") {
-			s := Sizes{Device: gmg.DeviceID(fmt.Sprint("d", i)), FixedBytes: rapid.Int64Range(0, 50).Draw(t, "fixed")}
+			s := Sizes{Device: gmg.DeviceID(fmt.Sprint("d", i)), FixedBytes: rapid.Int64Range(0, 50).Draw(t, "fixed"),
+				SlotBytes: rapid.Int64Range(0, 20).Draw(t, "slot")}
 			s.FreeBytes = rapid.Int64Range(0, 2000).Draw(t, "free")
 			s.CapacityBytes = s.FreeBytes + rapid.Int64Range(0, 2000).Draw(t, "taken")
 			for range stages {
@@ -124,7 +128,7 @@ func checkPlacement(t *rapid.T, d Demand, devices []Sizes, p Placement) {
 		}
 		at = slice.Stages.To
 		for _, s := range devices {
-			if s.Device == slice.Device && slice.WeightBytes+slice.KVBytes+s.FixedBytes > s.FreeBytes {
+			if s.Device == slice.Device && slice.WeightBytes+slice.KVBytes+s.FixedBytes+int64(len(p.Slices)-1)*s.SlotBytes > s.FreeBytes {
 				t.Fatalf("%s takes more than is free: %+v", layout(p), slice)
 			}
 		}
