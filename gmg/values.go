@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Node describes one process of the cluster and how it is reached.
@@ -45,8 +46,14 @@ type APIKey struct {
 	CreatedUnixS int64
 }
 
+// hostName is the last part of a host memory's identifier.
+const hostName = "/host"
+
 // HostOf returns the identifier of a node's host memory as an end of links.
-func HostOf(n NodeID) DeviceID { return DeviceID(n) + "/host" }
+func HostOf(n NodeID) DeviceID { return DeviceID(n) + hostName }
+
+// IsHost says whether an end of a link is a node's host memory rather than a device.
+func (d DeviceID) IsHost() bool { return strings.HasSuffix(string(d), hostName) }
 
 // NodeKey, DeviceKey and the like name facts by the identifiers that callers hold.
 func NodeKey(id NodeID) Key            { return Key{KindNode, string(id)} }
