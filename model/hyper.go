@@ -34,7 +34,7 @@ func (h *hyper) number(key string, def, limit int) int {
 		if def == 0 {
 			h.fail(key, "missing")
 		}
-		return def
+		return max(def, 1)
 	}
 	n, ok := h.file.Int(full)
 	if !ok || n < 1 || n > int64(limit) {
