@@ -1,0 +1,34 @@
+package sim
+
+import "time"
+
+// Clock is where a simulated device's time comes from.
+type Clock interface {
+	NowNs() int64
+	// Sleep blocks for a time, or until stop is closed.
+	Sleep(ns int64, stop <-chan struct{})
+}
+
+// RealClock is the machine's time, or that of a testing/synctest bubble.
+type RealClock struct {
+	start time.Time
+}
+
+// NewRealClock returns a clock that begins at 0.
+func NewRealClock() RealClock { return RealClock{time.Now()} }
+
+// NowNs implements Clock.
+func (c RealClock) NowNs() int64 { return time.Since(c.start).Nanoseconds() }
+
+// Sleep implements Clock.
+func (c RealClock) Sleep(ns int64, stop <-chan struct{}) {
+	if ns <= 0 {
+		return
+	}
+	timer := time.NewTimer(time.Duration(ns))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop:
+	}
+}
