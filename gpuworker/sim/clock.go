@@ -1,12 +1,15 @@
 package sim
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Clock is where a simulated device's time comes from.
 type Clock interface {
 	NowNs() int64
-	// Sleep blocks for a time, or until stop is closed.
-	Sleep(ns int64, stop <-chan struct{})
+	// Sleep blocks for a time, or until ctx is done.
+	Sleep(ctx context.Context, ns int64)
 }
 
 // RealClock is the machine's time, or that of a testing/synctest bubble.
@@ -21,7 +24,7 @@ func NewRealClock() RealClock { return RealClock{time.Now()} }
 func (c RealClock) NowNs() int64 { return time.Since(c.start).Nanoseconds() }
 
 // Sleep implements Clock.
-func (c RealClock) Sleep(ns int64, stop <-chan struct{}) {
+func (c RealClock) Sleep(ctx context.Context, ns int64) {
 	if ns <= 0 {
 		return
 	}
@@ -29,6 +32,6 @@ func (c RealClock) Sleep(ns int64, stop <-chan struct{}) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-stop:
+	case <-ctx.Done():
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
@@ -43,8 +42,8 @@ func (c Config) Validate() error {
 type Device struct {
 	*hostmem.Base
 	config Config
-	stop   chan struct{}
-	once   sync.Once
+	alive  context.Context // ends with the device, and with it every sleep
+	end    context.CancelFunc
 }
 
 var _ gpuworker.Device = (*Device)(nil)
@@ -62,7 +61,8 @@ func New(c Config) (*Device, error) {
 	if c.Clock == nil {
 		c.Clock = NewRealClock()
 	}
-	d := &Device{config: c, stop: make(chan struct{})}
+	d := &Device{config: c}
+	d.alive, d.end = context.WithCancel(context.Background())
 	d.Base = hostmem.New(hostmem.Config{Device: c.Device.ID, MemoryBytes: c.Device.MemoryBytes, NowNs: c.Clock.NowNs, Spend: d.spendTransfer,
 		Sparse: [gmg.NumMemoryClasses]bool{gmg.MemKV: true, gmg.MemWorkspace: true, gmg.MemWeights: true}})
 	return d, nil
@@ -90,8 +90,10 @@ func (d *Device) LoadWeight(ctx context.Context, w gmg.Weight, host []byte) (gpu
 	if err != nil {
 		return nil, err
 	}
-	// The clock ends a sleep when the device closes; a caller who gives up is told once the weight would have been there.
-	d.config.Clock.Sleep(transferNs(w.Bytes, d.config.HostBytesPerS), d.stop)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.alive, cancel)()
+	d.config.Clock.Sleep(ctx, transferNs(w.Bytes, d.config.HostBytesPerS))
 	if err := errors.Join(ctx.Err(), d.Dispatcher().Err()); err != nil {
 		return nil, errors.Join(err, d.Release(b))
 	}
@@ -110,7 +112,7 @@ func (d *Device) spendTransfer(bytes int64, peer bool) error {
 	if peer {
 		rate = d.config.PeerBytesPerS
 	}
-	d.config.Clock.Sleep(transferNs(bytes, rate), d.stop)
+	d.config.Clock.Sleep(d.alive, transferNs(bytes, rate))
 	return nil
 }
 
@@ -137,7 +139,9 @@ func (d *Device) KVBlockBytes(g *gmg.Graph, r gmg.Range) int64 {
 }
 
 // Compile implements gpuworker.Device.
-func (d *Device) Compile(spec gpuworker.ProgramSpec) (gpuworker.Program, error) { return d.compile(spec) }
+func (d *Device) Compile(spec gpuworker.ProgramSpec) (gpuworker.Program, error) {
+	return d.compile(spec)
+}
 
 // Enqueue implements gpuworker.Device.
 func (d *Device) Enqueue(q gpuworker.Queue, p gpuworker.Program, b *gpuworker.Batch) gpuworker.Event {
@@ -154,11 +158,11 @@ func (d *Device) Enqueue(q gpuworker.Queue, p gpuworker.Program, b *gpuworker.Ba
 // Fail makes the device unhealthy for a reason, as a real one might become.
 func (d *Device) Fail(reason error) {
 	d.Dispatcher().Fail(reason)
-	d.once.Do(func() { close(d.stop) })
+	d.end()
 }
 
 // Close implements gpuworker.Device.
 func (d *Device) Close() error {
-	d.once.Do(func() { close(d.stop) })
+	d.end()
 	return d.Base.Close()
 }

@@ -21,11 +21,11 @@ const (
 const minHidden = rowBytes / activationBytes
 
 type program struct {
-	device                 *Device
-	spec                   gpuworker.ProgramSpec
-	kv, in, out, logits    *hostmem.Buffer
-	workspace              *hostmem.Buffer
-	blockBytes, tokenBytes int64
+	device              *Device
+	spec                gpuworker.ProgramSpec
+	kv, in, out, logits *hostmem.Buffer
+	workspace           *hostmem.Buffer
+	blockBytes          int64
 }
 
 // Stages implements gpuworker.Program.
@@ -47,7 +47,9 @@ func (d *Device) compile(spec gpuworker.ProgramSpec) (*program, error) {
 	}
 	if g.KVBytesPerToken(spec.Stages) > 0 {
 		p.blockBytes = d.KVBlockBytes(g, spec.Stages)
-		p.tokenBytes = g.KVBytesPerToken(spec.Stages)
+		if p.blockBytes < gpuworker.BlockTokens*hashBytes {
+			return nil, fmt.Errorf("KV pages of %d bytes can't hold a hash a token: %w", p.blockBytes, gpuworker.ErrNotSupported)
+		}
 	}
 	hidden := int64(spec.MaxRows) * int64(g.Hidden) * activationBytes
 	for _, want := range []struct {
@@ -72,7 +74,10 @@ func (d *Device) compile(spec gpuworker.ProgramSpec) (*program, error) {
 		}
 		*want.to = b
 	}
-	return p, p.checkWeights()
+	if err := p.checkWeights(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (p *program) checkWeights() error {
@@ -113,14 +118,14 @@ func (s *step) Run(b *dispatch.Boundary) error {
 			if b.Queue() == gpuworker.QueueHome {
 				continue
 			}
-			s.device.config.Clock.Sleep(restNs, s.device.stop)
+			s.device.config.Clock.Sleep(s.device.alive, restNs)
 			restNs = 0
 			if err := b.Pass(); err != nil {
 				return err
 			}
 		}
 	}
-	s.device.config.Clock.Sleep(restNs, s.device.stop)
+	s.device.config.Clock.Sleep(s.device.alive, restNs)
 	if err := b.Pass(); err != nil {
 		return err
 	}
@@ -149,7 +154,9 @@ func (s *step) compute() {
 	}
 }
 
-func (s *step) rowOffset(row int) int64 { return int64(row) * int64(s.spec.Graph.Hidden) * activationBytes }
+func (s *step) rowOffset(row int) int64 {
+	return int64(row) * int64(s.spec.Graph.Hidden) * activationBytes
+}
 
 // input returns a row's own hash and that of its sequence up to it as far as an earlier slice knows it.
 func (s *step) input(row int) (own, chain uint64) {
@@ -182,7 +189,7 @@ func (s *step) extend(span *gpuworker.Span, position int, own uint64) uint64 {
 
 func (s *step) kvOffset(span *gpuworker.Span, position int) int64 {
 	page := int64(span.Blocks[position/gpuworker.BlockTokens])
-	return page*s.blockBytes + int64(position%gpuworker.BlockTokens)*min(s.tokenBytes, hashBytes)
+	return page*s.blockBytes + int64(position%gpuworker.BlockTokens)*hashBytes
 }
 
 // answer writes a row of logits in [0, 16): a function of the sequence's tokens alone.
