@@ -185,7 +185,10 @@ type Graph struct {
 }
 
 // Range is a run of stages [From, To).
-type Range struct{ From, To int }
+type Range struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
 
 // Len returns the number of stages in the range.
 func (r Range) Len() int { return r.To - r.From }

@@ -36,8 +36,8 @@ var ErrLedger = errors.New("memory ledger violated")
 // Ledger is the arithmetic of one device's memory: Free() + sum of Held = CapacityBytes at every moment. It is a value; the owner of a device's
 // memory keeps the one authoritative copy.
 type Ledger struct {
-	CapacityBytes int64
-	Held          [NumMemoryClasses]int64
+	CapacityBytes int64                   `json:"capacityBytes"`
+	Held          [NumMemoryClasses]int64 `json:"held"` // by MemoryClass
 }
 
 // HeldBytes returns the bytes held in all classes.

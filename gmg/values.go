@@ -9,41 +9,41 @@ import (
 
 // Node describes one process of the cluster and how it is reached.
 type Node struct {
-	ID            NodeID
-	Incarnation   uint64
-	Version       string // of the program
-	GossipAddress string
-	ActorAddress  string
-	TensorAddress string
-	HTTPAddress   string
-	Cell          string // the planner's cell that the node belongs to
-	StartUnixNs   int64
+	ID            NodeID `json:"id"`
+	Incarnation   uint64 `json:"incarnation"`
+	Version       string `json:"version"` // of the program
+	GossipAddress string `json:"gossipAddress"`
+	ActorAddress  string `json:"actorAddress"`
+	TensorAddress string `json:"tensorAddress"`
+	HTTPAddress   string `json:"httpAddress"`
+	Cell          string `json:"cell"` // the planner's cell that the node belongs to
+	StartUnixNs   int64  `json:"startUnixNs"`
 }
 
 // OperatorTime is what one operator was measured to take for a step of Tokens tokens in Sequences sequences at a mean context.
 type OperatorTime struct {
-	Name          string // as in cost tables (qkv_proj, attention, ...)
-	DType         DType
-	Tokens        int
-	Sequences     int
-	ContextTokens int
-	MeanNs        float64
-	Count         int64
+	Name          string  `json:"name"` // as in cost tables (qkv_proj, attention, ...)
+	DType         DType   `json:"dtype"`
+	Tokens        int     `json:"tokens"`
+	Sequences     int     `json:"sequences"`
+	ContextTokens int     `json:"contextTokens"`
+	MeanNs        float64 `json:"meanNs"`
+	Count         int64   `json:"count"`
 }
 
 // OperatorTimes are a device's measured operator times.
 type OperatorTimes struct {
-	Device DeviceID
-	Times  []OperatorTime
+	Device DeviceID       `json:"device"`
+	Times  []OperatorTime `json:"times"`
 }
 
 // APIKey is a tenant's API key as it is kept: never the key itself, only its hash.
 type APIKey struct {
-	Tenant       TenantID
-	Name         string
-	Prefix       string // the key's first characters, for people to tell keys apart
-	Hash         string // hex of SHA-256
-	CreatedUnixS int64
+	Tenant       TenantID `json:"tenant"`
+	Name         string   `json:"name"`
+	Prefix       string   `json:"prefix"` // the key's first characters, for people to tell keys apart
+	Hash         string   `json:"hash"`   // hex of SHA-256
+	CreatedUnixS int64    `json:"createdUnixS"`
 }
 
 // hostName is the last part of a host memory's identifier.
