@@ -300,6 +300,39 @@ func TestCancelledWaiterLeavesTheQueue(t *testing.T) {
 	})
 }
 
+// TestTurnAndCancellationAtOnce gives a waiter its turn in the same moment in which it is cancelled: whichever it sees, the link must not stay held.
+func TestTurnAndCancellationAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gates{links: make(map[ends]*gate)}
+		link := peerLink()
+		for range 100 {
+			if err := g.enter(t.Context(), link, PriorityRows); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { first <- g.enter(ctx, link, PriorityRows) }()
+			synctest.Wait()
+			go func() { second <- g.enter(t.Context(), link, PriorityMigration) }()
+			synctest.Wait()
+			g.mu.Lock() // the waiter can't look before both have happened
+			cancel()
+			go g.leave(link)
+			g.mu.Unlock()
+			if err := <-first; err == nil {
+				g.leave(link)
+			}
+			if err := <-second; err != nil {
+				t.Fatal(err)
+			}
+			g.leave(link)
+		}
+		if len(g.links) != 0 {
+			t.Fatal("the link is still held")
+		}
+	})
+}
+
 // TestManyMovesAtOnce lets moves in both directions share links and be cancelled at random; what completes must be right, and links must end up free.
 func TestManyMovesAtOnce(t *testing.T) {
 	links := slowLinks()
