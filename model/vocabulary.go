@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -43,8 +44,11 @@ func readTokenizer(f *gguf.File, rows int) (*tokenizer.Tokenizer, error) {
 	c.AddEOS = flag(f, prefix+"add_eos_token", false)
 	c.AddSpacePrefix = flag(f, prefix+"add_space_prefix", sentencePiece)
 	t, err := tokenizer.New(c)
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, fmt.Errorf("%s: %w: %w", f.Path(), ErrUnsupported, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path(), err)
+		return nil, fmt.Errorf("%s: %w: %w", f.Path(), ErrFormat, err)
 	}
 	return t, nil
 }

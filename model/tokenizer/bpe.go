@@ -60,9 +60,9 @@ func (b *bpe) readMerges(c Config, symbol func(string) int32) error {
 		if cut < 1 || cut == len(merge)-1 || rank > math.MaxInt32 {
 			return fmt.Errorf("%w: merge %d is %q, two parts are needed", ErrVocabulary, rank, merge)
 		}
-		buffer = appendByteLevel(buffer[:0], merge[:cut])
+		buffer, _ = appendByteLevel(buffer[:0], merge[:cut])
 		n := len(buffer)
-		buffer = appendByteLevel(buffer, merge[cut+1:])
+		buffer, _ = appendByteLevel(buffer, merge[cut+1:])
 		text := string(buffer)
 		ranks.add(symbol(text[:n]), symbol(text[n:]), int32(rank), symbol(text))
 	}

@@ -23,24 +23,37 @@ var byteOfRune = func() (t [maxByteRune]int16) {
 	return t
 }()
 
-// decodeByteLevel appends the bytes of a token of byte-level BPE. Special tokens are written as they are.
-func decodeByteLevel(dst []byte, text []byte, typ Type) []byte {
+// decodeByteLevel appends the bytes of a token of byte-level BPE. Special tokens are written as they are. merges says that merging may yield the token: one that is not written in
+// the alphabet is an added token, and must not stand in the way of the one that is.
+func decodeByteLevel(dst []byte, text []byte, typ Type) (out []byte, merges bool) {
 	if typ != Normal && typ != Unused {
-		return append(dst, text...)
+		return append(dst, text...), typ == UserDefined && printable(text)
 	}
 	return appendByteLevel(dst, text)
 }
 
-// appendByteLevel turns text in GPT-2's alphabet into bytes; characters outside it stay as they are.
-func appendByteLevel(dst, text []byte) []byte {
+// printable says whether the alphabet writes text as it is.
+func printable(text []byte) bool {
+	for _, b := range text {
+		if b < 33 || b > 126 {
+			return false
+		}
+	}
+	return true
+}
+
+// appendByteLevel turns text in GPT-2's alphabet into bytes; characters outside it stay as they are, and inside is then false.
+func appendByteLevel(dst, text []byte) (out []byte, inside bool) {
+	inside = true
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		if r < maxByteRune && byteOfRune[r] >= 0 {
 			dst = append(dst, byte(byteOfRune[r]))
 		} else {
 			dst = append(dst, text[:size]...)
+			inside = false
 		}
 		text = text[size:]
 	}
-	return dst
+	return dst, inside
 }

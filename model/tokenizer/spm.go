@@ -21,14 +21,15 @@ type spm struct {
 	spacePrefix bool
 }
 
-// decodeSPM appends what a token stands for: the mark is a space, "<0xHH>" is a byte. Special tokens are written as they are.
-func decodeSPM(dst []byte, text []byte, typ Type) []byte {
+// decodeSPM appends what a token stands for: the mark is a space, "<0xHH>" is a byte. Special tokens are written as they are. merges says that merging may yield
+// the token.
+func decodeSPM(dst []byte, text []byte, typ Type) (out []byte, merges bool) {
 	switch typ {
 	case Normal, Unused:
 		for {
 			mark := bytes.Index(text, []byte(spaceMark))
 			if mark < 0 {
-				return append(dst, text...)
+				return append(dst, text...), true
 			}
 			dst = append(append(dst, text[:mark]...), ' ')
 			text = text[mark+len(spaceMark):]
@@ -37,9 +38,9 @@ func decodeSPM(dst []byte, text []byte, typ Type) []byte {
 		if b, ok := byteToken(string(text)); ok {
 			dst = append(dst, b)
 		}
-		return dst
+		return dst, false
 	}
-	return append(dst, text...)
+	return append(dst, text...), typ == UserDefined
 }
 
 func byteToken(text string) (byte, bool) {

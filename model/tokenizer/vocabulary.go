@@ -24,6 +24,7 @@ func newVocabulary(c Config) *vocabulary {
 	v.ends = make([]uint32, 0, c.Count)
 	v.types = make([]Type, 0, c.Count)
 	var texts []byte
+	mergeable := make([]int32, 0, c.Count)
 	decode := decodeSPM
 	if c.Model == "gpt2" {
 		decode = decodeByteLevel
@@ -33,15 +34,17 @@ func newVocabulary(c Config) *vocabulary {
 		if c.Types != nil {
 			typ = Type(c.Types[i])
 		}
-		texts = decode(texts, text, typ)
+		var merge bool
+		texts, merge = decode(texts, text, typ)
+		if merge {
+			mergeable = append(mergeable, int32(i))
+		}
 		v.ends = append(v.ends, uint32(len(texts)))
 		v.types = append(v.types, typ)
 	}
 	v.texts = string(texts)
-	for id, typ := range v.types {
-		if typ == Normal || typ == UserDefined || typ == Unused {
-			v.insert(int32(id))
-		}
+	for _, id := range mergeable {
+		v.insert(id)
 	}
 	return v
 }
