@@ -1,25 +1,31 @@
 package gmg
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 )
 
 // The format of facts on disk and on the wire:
 //
-//	"SLGM" | version uint16 | records uint32 | { length uvarint | JSON } ... | CRC-32C of all before uint32
+//	"SLGM" | version uint16 | records uint32 | { length uvarint | record } ... | CRC-32C of all before uint32
+//	fact: kind text | id text | owner text | incarnation, seq, claim uvarint | flags byte | stamp, if stamped | value as JSON, unless deleted
+//	span: "" text | owner text | incarnation, after, through uvarint
 //
-// Integers are little-endian. A record is a fact or a span as JSON with short names; what a fact's value is follows from its kind. Fields may be added
-// within a version, readers ignore what they don't know; anything else needs a new version, which older readers refuse by its number.
+// Fixed-size integers are little-endian; a text is its length as uvarint and its bytes; a stamp is wall time and counter as uvarints and the node as text.
+// What a fact's value is follows from its kind. Fields may be added to values within a version, readers ignore those they don't know; anything else
+// needs a new version, which older readers refuse by its number.
 const (
 	codecMagic   = "SLGM"
 	codecVersion = 1
 	codecHeader  = len(codecMagic) + 2 + 4
 	codecTrailer = 4
+
+	flagDeleted = 1
+	flagStamped = 2
 )
 
 // Errors of the format.
@@ -29,27 +35,6 @@ var (
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-type jsonStamp struct {
-	WallNs  int64  `json:"w"`
-	Counter uint32 `json:"c,omitempty"`
-	Node    NodeID `json:"n"`
-}
-
-// record is a fact when Kind is set, else a span.
-type record struct {
-	Kind        string          `json:"k,omitempty"`
-	ID          string          `json:"id,omitempty"`
-	Owner       NodeID          `json:"o"`
-	Incarnation uint64          `json:"i"`
-	Seq         uint64          `json:"s,omitempty"`
-	Claim       uint64          `json:"c,omitempty"`
-	Stamp       *jsonStamp      `json:"t,omitempty"`
-	Deleted     bool            `json:"d,omitempty"`
-	Value       json.RawMessage `json:"v,omitempty"`
-	After       uint64          `json:"a,omitempty"`
-	Through     uint64          `json:"u,omitempty"`
-}
 
 // EncodeFacts writes facts in the persistence format.
 func EncodeFacts(facts []Fact) ([]byte, error) { return EncodeDelta(Delta{Facts: facts}) }
@@ -70,10 +55,7 @@ func EncodeDelta(d Delta) ([]byte, error) {
 		}
 	}
 	for _, s := range d.Spans {
-		r := record{Owner: s.Owner, Incarnation: s.Incarnation, After: s.After, Through: s.Through}
-		if err := e.add(r); err != nil {
-			return nil, err
-		}
+		e.span(s)
 	}
 	return e.bytes(), nil
 }
@@ -86,7 +68,7 @@ func EncodeDeltaChunks(d Delta, limitBytes int) ([][]byte, error) {
 		if err := e.fact(f); err != nil {
 			failed = err
 		}
-		return e.body.Len()
+		return len(e.body)
 	})
 	if failed != nil {
 		return nil, failed
@@ -103,43 +85,72 @@ func EncodeDeltaChunks(d Delta, limitBytes int) ([][]byte, error) {
 }
 
 type encoder struct {
-	body    bytes.Buffer
+	body    []byte
+	record  []byte // the one being written
 	records uint32
 }
 
+func (e *encoder) text(s string) {
+	e.number(uint64(len(s)))
+	e.record = append(e.record, s...)
+}
+
+func (e *encoder) number(v uint64) { e.record = binary.AppendUvarint(e.record, v) }
+
 func (e *encoder) fact(f *Fact) error {
-	r := record{Kind: f.Key.Kind.String(), ID: f.Key.ID, Owner: f.Version.Owner, Incarnation: f.Version.Incarnation,
-		Seq: f.Version.Seq, Claim: f.Claim, Deleted: f.Deleted}
-	if (f.Stamp != Stamp{}) {
-		r.Stamp = &jsonStamp{f.Stamp.WallNs, f.Stamp.Counter, f.Stamp.Node}
+	e.text(f.Key.Kind.String())
+	e.text(f.Key.ID)
+	e.text(string(f.Version.Owner))
+	e.number(f.Version.Incarnation)
+	e.number(f.Version.Seq)
+	e.number(f.Claim)
+	var flags byte
+	if f.Deleted {
+		flags |= flagDeleted
+	}
+	stamped := f.Stamp != Stamp{}
+	if stamped {
+		flags |= flagStamped
+	}
+	e.record = append(e.record, flags)
+	if stamped {
+		e.number(uint64(f.Stamp.WallNs))
+		e.number(uint64(f.Stamp.Counter))
+		e.text(string(f.Stamp.Node))
 	}
 	if f.Value != nil {
 		v, err := json.Marshal(f.Value)
 		if err != nil {
 			return fmt.Errorf("encode %v: %w", f.Key, err)
 		}
-		r.Value = v
+		e.record = append(e.record, v...)
 	}
-	return e.add(r)
-}
-
-func (e *encoder) add(r record) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode %s/%s: %w", r.Kind, r.ID, err)
-	}
-	e.body.Write(binary.AppendUvarint(e.body.AvailableBuffer(), uint64(len(b))))
-	e.body.Write(b)
-	e.records++
+	e.end()
 	return nil
 }
 
+func (e *encoder) span(s Span) {
+	e.text("")
+	e.text(string(s.Owner))
+	e.number(s.Incarnation)
+	e.number(s.After)
+	e.number(s.Through)
+	e.end()
+}
+
+func (e *encoder) end() {
+	e.body = binary.AppendUvarint(e.body, uint64(len(e.record)))
+	e.body = append(e.body, e.record...)
+	e.record = e.record[:0]
+	e.records++
+}
+
 func (e *encoder) bytes() []byte {
-	out := make([]byte, 0, codecHeader+e.body.Len()+codecTrailer)
+	out := make([]byte, 0, codecHeader+len(e.body)+codecTrailer)
 	out = append(out, codecMagic...)
 	out = binary.LittleEndian.AppendUint16(out, codecVersion)
 	out = binary.LittleEndian.AppendUint32(out, e.records)
-	out = append(out, e.body.Bytes()...)
+	out = append(out, e.body...)
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
@@ -174,26 +185,81 @@ func DecodeDelta(b []byte) (Delta, error) {
 	return d, nil
 }
 
+// reader takes a record apart. After a failure everything reads as zero.
+type reader struct {
+	rest []byte
+	err  error
+}
+
+func (r *reader) number(limit uint64) uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > limit {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) text() string {
+	n := int(r.number(uint64(len(r.rest))))
+	if n > len(r.rest) {
+		r.fail()
+		return ""
+	}
+	s := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return s
+}
+
+func (r *reader) byte() byte {
+	if len(r.rest) == 0 {
+		r.fail()
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *reader) fail() {
+	r.rest, r.err = nil, fmt.Errorf("%w: a field is cut short or out of range", ErrFact)
+}
+
 func (d *Delta) addRecord(b []byte) error {
-	var r record
-	if err := json.Unmarshal(b, &r); err != nil {
-		return err
+	r := reader{rest: b}
+	if kind := r.text(); kind != "" {
+		return d.addFact(kind, &r)
 	}
-	if r.Kind == "" {
-		span := Span{r.Owner, r.Incarnation, r.After, r.Through}
-		d.Spans = append(d.Spans, span)
-		return span.Validate()
+	span := Span{Owner: NodeID(r.text()), Incarnation: r.number(math.MaxUint64), After: r.number(math.MaxUint64), Through: r.number(math.MaxUint64)}
+	if r.err != nil {
+		return r.err
 	}
-	kind, err := ParseKind(r.Kind)
+	d.Spans = append(d.Spans, span)
+	return span.Validate()
+}
+
+func (d *Delta) addFact(kindName string, r *reader) error {
+	kind, err := ParseKind(kindName)
 	if err != nil {
 		return err
 	}
-	f := Fact{Key: Key{kind, r.ID}, Version: Version{r.Owner, r.Incarnation, r.Seq}, Claim: r.Claim, Deleted: r.Deleted}
-	if r.Stamp != nil {
-		f.Stamp = Stamp{r.Stamp.WallNs, r.Stamp.Counter, r.Stamp.Node}
+	f := Fact{Key: Key{Kind: kind, ID: r.text()}}
+	f.Version = Version{Owner: NodeID(r.text()), Incarnation: r.number(math.MaxUint64), Seq: r.number(math.MaxUint64)}
+	f.Claim = r.number(math.MaxUint64)
+	flags := r.byte()
+	if flags&^(flagDeleted|flagStamped) != 0 {
+		r.fail()
 	}
-	if !r.Deleted {
-		if f.Value, err = decodeValue(kind, r.Value); err != nil {
+	f.Deleted = flags&flagDeleted != 0
+	if flags&flagStamped != 0 {
+		f.Stamp = Stamp{WallNs: int64(r.number(math.MaxInt64)), Counter: uint32(r.number(math.MaxUint32)), Node: NodeID(r.text())}
+	}
+	if r.err != nil {
+		return r.err
+	}
+	if !f.Deleted {
+		if f.Value, err = decodeValue(kind, r.rest); err != nil {
 			return fmt.Errorf("%v: %w", f.Key, err)
 		}
 	}
@@ -215,13 +281,7 @@ func decodeValue(kind Kind, b []byte) (Value, error) {
 		return decodeAs[Link](b)
 	case KindGraph:
 		g := new(Graph)
-		if err := json.Unmarshal(b, g); err != nil {
-			return nil, err
-		}
-		if err := g.Validate(); err != nil {
-			return nil, err
-		}
-		return g, nil
+		return g, json.Unmarshal(b, g)
 	case KindLane:
 		return decodeAs[Lane](b)
 	case KindDeviceState:

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -95,29 +96,63 @@ func TestCodecRefusesDamage(t *testing.T) {
 }
 
 func TestCodecRefusesWrongRecords(t *testing.T) {
-	for name, record := range map[string]string{
-		"not JSON":          `{`,
-		"unknown kind":      `{"k":"planet","id":"x","o":"a","i":1,"s":1,"v":{}}`,
-		"other type":        `{"k":"device","id":"d","o":"a","i":1,"s":1,"v":{"ID":7}}`,
-		"other key":         `{"k":"device","id":"d","o":"a","i":1,"s":1,"v":{"ID":"e"}}`,
-		"no value":          `{"k":"device","id":"d","o":"a","i":1,"s":1}`,
-		"unknown dtype":     `{"k":"device","id":"d","o":"a","i":1,"s":1,"v":{"ID":"d","PeakFLOPS":{"F7":1}}}`,
-		"hollow graph":      `{"k":"graph","id":"g","o":"a","i":1,"s":1,"v":{"ID":"g"}}`,
-		"null graph":        `{"k":"graph","id":"g","o":"a","i":1,"s":1,"v":null}`,
-		"unstamped tenant":  `{"k":"tenant-spec","id":"t","o":"a","i":1,"s":1,"v":{"ID":"t"}}`,
-		"no owner":          `{"k":"node","id":"a","i":1,"s":1,"v":{"ID":"a"}}`,
-		"no more lives":     `{"k":"node","id":"a","o":"a","i":18446744073709551615,"s":1,"v":{"ID":"a"}}`,
-		"end of time":       `{"k":"tenant-spec","id":"t","o":"a","i":1,"s":1,"t":{"w":9223372036854775807,"n":"a"},"v":{"ID":"t"}}`,
-		"span of nobody":    `{"i":1,"u":3}`,
-		"span that recedes": `{"o":"a","i":1,"a":4,"u":3}`,
+	const device, tenant = "device", "tenant-spec"
+	fact := func(kind, id string, owner NodeID, incarnation, seq uint64, flags byte, rest string) []byte {
+		var e encoder
+		e.text(kind)
+		e.text(id)
+		e.text(string(owner))
+		e.number(incarnation)
+		e.number(seq)
+		e.number(0)
+		return append(append(e.record, flags), rest...)
+	}
+	span := func(owner NodeID, numbers ...uint64) []byte {
+		var e encoder
+		e.text("")
+		e.text(string(owner))
+		for _, n := range numbers {
+			e.number(n)
+		}
+		return e.record
+	}
+	good := fact(device, "d", "a", 1, 1, 0, `{"id":"d"}`)
+	if d, err := decodeRecord(good); err != nil || len(d.Facts) != 1 {
+		t.Fatalf("a good record: %+v, %v", d, err)
+	}
+	for name, record := range map[string][]byte{
+		"nothing":           nil,
+		"long text":         {200, 1, 'x'},
+		"endless number":    {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"unknown kind":      fact("planet", "x", "a", 1, 1, 0, `{}`),
+		"not JSON":          fact(device, "d", "a", 1, 1, 0, `{`),
+		"other type":        fact(device, "d", "a", 1, 1, 0, `{"id":7}`),
+		"other key":         fact(device, "d", "a", 1, 1, 0, `{"id":"e"}`),
+		"no value":          fact(device, "d", "a", 1, 1, 0, ``),
+		"unknown flag":      fact(device, "d", "a", 1, 1, 4, `{"id":"d"}`),
+		"unknown dtype":     fact(device, "d", "a", 1, 1, 0, `{"id":"d","peakFlops":{"F7":1}}`),
+		"hollow graph":      fact("graph", "g", "a", 1, 1, 0, `{"ID":"g"}`),
+		"null graph":        fact("graph", "g", "a", 1, 1, 0, `null`),
+		"unstamped tenant":  fact(tenant, "t", "a", 1, 1, 0, `{"id":"t"}`),
+		"no owner":          fact(device, "d", "", 1, 1, 0, `{"id":"d"}`),
+		"no sequence":       fact(device, "d", "a", 1, 0, 0, `{"id":"d"}`),
+		"no more lives":     fact(device, "d", "a", math.MaxUint64, 1, 0, `{"id":"d"}`),
+		"end of time":       fact(tenant, "t", "a", 1, 1, flagStamped, "\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x01a"+`{"id":"t"}`),
+		"cut stamp":         fact(tenant, "t", "a", 1, 1, flagStamped, "\x01"),
+		"span of nobody":    span("", 1, 0, 3),
+		"span that recedes": span("a", 1, 4, 3),
+		"cut span":          span("a", 1, 4),
 	} {
-		b := append([]byte(codecMagic), codecVersion, 0, 1, 0, 0, 0)
-		b = binary.AppendUvarint(b, uint64(len(record)))
-		b = append(append(b, record...), 0, 0, 0, 0)
-		if d, err := DecodeDelta(sealed(b)); !errors.Is(err, ErrCorrupt) {
+		if d, err := decodeRecord(record); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}
+}
+
+func decodeRecord(record []byte) (Delta, error) {
+	e := encoder{record: record}
+	e.end()
+	return DecodeDelta(e.bytes())
 }
 
 func TestChunksCoverTheDelta(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Kind says what a fact is about.
@@ -77,6 +78,7 @@ type Version struct {
 type Value interface {
 	// Key returns the name of the fact that holds this value.
 	Key() Key
+	check() error
 	clone() Value
 }
 
@@ -128,8 +130,8 @@ func (f *Fact) Validate() error {
 	switch {
 	case f.Key.Kind == KindInvalid || f.Key.Kind >= numKinds:
 		return fmt.Errorf("%w: kind %v", ErrFact, f.Key.Kind)
-	case f.Key.ID == "":
-		return fmt.Errorf("%w: %v without an id", ErrFact, f.Key.Kind)
+	case f.Key.ID == "" || !utf8.ValidString(f.Key.ID):
+		return fmt.Errorf("%w: %v with id %q", ErrFact, f.Key.Kind, f.Key.ID)
 	case f.Version.Owner == "" || f.Version.Seq == 0:
 		return fmt.Errorf("%w: %v without owner or sequence number", ErrFact, f.Key)
 	case f.Version.Incarnation > maxIncarnation:
@@ -140,6 +142,12 @@ func (f *Fact) Validate() error {
 		return fmt.Errorf("%w: %v must have either a value or be deleted", ErrFact, f.Key)
 	case f.Value != nil && f.Value.Key() != f.Key:
 		return fmt.Errorf("%w: %v holds the value of %v", ErrFact, f.Key, f.Value.Key())
+	}
+	if f.Value == nil {
+		return nil
+	}
+	if err := f.Value.check(); err != nil {
+		return fmt.Errorf("%v: %w", f.Key, err)
 	}
 	return nil
 }

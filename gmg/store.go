@@ -79,7 +79,8 @@ func (s *Store) Owner() NodeID { return s.self }
 // Incarnation returns the incarnation under which it writes now.
 func (s *Store) Incarnation() uint64 { return s.incarnation }
 
-// Put sets a fact of this node. A key that another node holds is ErrNotOwner; see TakeOver. Shared kinds go through PutShared.
+// Put sets a fact of this node. A key that another node holds is ErrNotOwner; see TakeOver. Shared kinds go through PutShared. A value that others
+// couldn't read (a graph that contradicts itself, a bandwidth that is not a number) is ErrFact or ErrGraph.
 func (s *Store) Put(v Value) error { return s.putOwned(v, false) }
 
 // TakeOver is Put for a key that another node may hold: from now on this node's value is the one that is seen.
@@ -87,7 +88,7 @@ func (s *Store) TakeOver(v Value) error { return s.putOwned(v, true) }
 
 func (s *Store) putOwned(v Value, force bool) error {
 	key := v.Key()
-	if key.Kind.Shared() || key.ID == "" {
+	if key.Kind.Shared() {
 		return fmt.Errorf("%w: put %v", ErrFact, key)
 	}
 	f := &Fact{Key: key, Value: v.clone()}
@@ -100,8 +101,8 @@ func (s *Store) putOwned(v Value, force bool) error {
 			f.Claim++
 		}
 	}
-	s.write(f)
-	return nil
+	_, err := s.write(f)
+	return err
 }
 
 // Delete withdraws a fact of this node; deleting what it doesn't hold does nothing.
@@ -110,27 +111,28 @@ func (s *Store) Delete(key Key) error {
 		return fmt.Errorf("%w: delete %v", ErrFact, key)
 	}
 	old, ok := s.facts.get(register{key, s.self})
-	if ok && !old.Deleted {
-		s.write(&Fact{Key: key, Claim: old.Claim, Deleted: true})
+	if !ok || old.Deleted {
+		return nil
 	}
-	return nil
+	_, err := s.write(&Fact{Key: key, Claim: old.Claim, Deleted: true})
+	return err
 }
 
 // PutShared sets a shared fact and returns it, for the disk. nowNs is wall time.
 func (s *Store) PutShared(v Value, nowNs int64) (Fact, error) {
 	key := v.Key()
-	if !key.Kind.Shared() || key.ID == "" {
+	if !key.Kind.Shared() {
 		return Fact{}, fmt.Errorf("%w: put shared %v", ErrFact, key)
 	}
-	return *s.write(&Fact{Key: key, Stamp: s.clock.Next(nowNs), Value: v.clone()}), nil
+	return s.write(&Fact{Key: key, Stamp: s.clock.Next(nowNs), Value: v.clone()})
 }
 
 // DeleteShared leaves a tombstone for a shared fact and returns it, for the disk.
 func (s *Store) DeleteShared(key Key, nowNs int64) (Fact, error) {
-	if !key.Kind.Shared() || key.ID == "" {
+	if !key.Kind.Shared() {
 		return Fact{}, fmt.Errorf("%w: delete shared %v", ErrFact, key)
 	}
-	return *s.write(&Fact{Key: key, Stamp: s.clock.Next(nowNs), Deleted: true}), nil
+	return s.write(&Fact{Key: key, Stamp: s.clock.Next(nowNs), Deleted: true})
 }
 
 // Restore takes in shared facts that were read from disk. They keep their stamps, so a newer one seen meanwhile wins, but travel as this node's.
@@ -145,21 +147,26 @@ func (s *Store) Restore(facts []Fact) error {
 		}
 		s.clock.Observe(f.Stamp)
 		if old, ok := s.facts.get(registerOf(&f)); !ok || f.Stamp.Compare(old.Stamp) > 0 {
-			s.write(&f)
+			if _, err := s.write(&f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// write gives a fact the next version of this node and stores it.
-func (s *Store) write(f *Fact) *Fact {
+// write gives a fact the next version of this node and stores it, if it is valid.
+func (s *Store) write(f *Fact) (Fact, error) {
+	f.Version = Version{Owner: s.self, Incarnation: s.incarnation, Seq: s.seq + 1}
+	if err := f.Validate(); err != nil {
+		return Fact{}, err
+	}
 	s.seq++
-	f.Version = Version{Owner: s.self, Incarnation: s.incarnation, Seq: s.seq}
 	s.replace(f)
 	s.vector.put(s.self, Point{s.incarnation, s.seq})
 	s.pending[registerOf(f)] = struct{}{}
 	s.checkInvariants()
-	return f
+	return *f, nil
 }
 
 // replace stores a fact in its register, whatever is there.
@@ -246,7 +253,9 @@ func (s *Store) Reincarnate(incarnation uint64) error {
 	clear(s.pending)
 	for _, f := range mine {
 		again := *f
-		s.write(&again)
+		if _, err := s.write(&again); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package gmg
 
 import (
 	"errors"
+	"math"
 	"testing"
 )
 
@@ -227,5 +228,31 @@ func TestMalformedFactsAreRefusedWhole(t *testing.T) {
 	}
 	if n := len(s.Snapshot().Facts()); n != 0 {
 		t.Errorf("%d facts were taken in from refused deltas", n)
+	}
+}
+
+func TestPutRefusesWhatOthersCannotRead(t *testing.T) {
+	s := NewStore("a", 1)
+	odd := smallGraph()
+	odd.Blocks[1].Operators[0].FLOPs = TimesT(math.Inf(1))
+	for name, v := range map[string]Value{
+		"no id":         Node{},
+		"no text":       Node{ID: "\xff"},
+		"NaN":           Device{ID: "d", PeakFLOPS: map[DType]float64{F32: math.NaN()}},
+		"infinite":      Link{From: "a", To: "b", BandwidthBytesPerS: math.Inf(1)},
+		"odd time":      OperatorTimes{Device: "d", Times: []OperatorTime{{MeanNs: math.NaN()}}},
+		"hollow graph":  &Graph{ID: "g"},
+		"infinite cost": odd,
+		"shared":        TenantSpec{ID: "t"},
+	} {
+		if err := s.Put(v); !errors.Is(err, ErrFact) && !errors.Is(err, ErrGraph) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.PutShared(TenantSpec{ID: "\xff"}, 1); !errors.Is(err, ErrFact) {
+		t.Errorf("shared without text: %v", err)
+	}
+	if d := s.TakeDelta(); !d.Empty() {
+		t.Errorf("refused values left %+v", d)
 	}
 }

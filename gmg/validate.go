@@ -102,6 +102,13 @@ func (b *Block) validateOperator(op *Operator, vocab int) error {
 	if op.WeightBytes < 0 {
 		return fmt.Errorf("%d weight bytes", op.WeightBytes)
 	}
+	for _, e := range [...]Expr{op.FLOPs, op.ReadBytes, op.WriteBytes} {
+		for _, m := range e {
+			if err := finite("factor of a cost", m.Coef); err != nil {
+				return err
+			}
+		}
+	}
 	if in, out, ok := arity(op.Kind); ok && (len(op.In) != in || len(op.Out) != out) {
 		return fmt.Errorf("%d inputs and %d outputs, wants %d and %d", len(op.In), len(op.Out), in, out)
 	}
@@ -125,6 +132,11 @@ func arity(k OpKind) (in, out int, fixed bool) {
 }
 
 func (a *Attrs) validate(k OpKind) error {
+	for _, v := range append([]float32{a.Eps, a.Scale, a.RoPEBase, a.RoPEScale, a.SoftCap}, a.RoPEFactor...) {
+		if err := finite("attribute", float64(v)); err != nil {
+			return err
+		}
+	}
 	heads := k == OpRoPE || k == OpAttention || k == OpNorm && a.HeadDim > 0
 	switch {
 	case heads && (a.Heads <= 0 || a.KVHeads <= 0 || a.HeadDim <= 0 || a.Heads%a.KVHeads != 0):

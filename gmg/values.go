@@ -3,6 +3,7 @@ package gmg
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -84,6 +85,41 @@ func (s TenantState) Key() Key   { return TenantStateKey(s.Tenant) }
 func (t OperatorTimes) Key() Key { return OperatorTimesKey(t.Device) }
 func (s TenantSpec) Key() Key    { return TenantKey(s.ID) }
 func (k APIKey) Key() Key        { return APIKeyKey(k.Tenant, k.Name) }
+
+// check refuses what would make a fact unusable for others: numbers that JSON can't carry, and graphs that contradict themselves.
+func (n Node) check() error        { return nil }
+func (g *Graph) check() error      { return g.Validate() }
+func (l Lane) check() error        { return nil }
+func (s DeviceState) check() error { return nil }
+func (s TenantState) check() error { return nil }
+func (s TenantSpec) check() error  { return nil }
+func (k APIKey) check() error      { return nil }
+func (l Link) check() error        { return finite("bandwidth", l.BandwidthBytesPerS) }
+
+func (d Device) check() error {
+	for _, v := range d.PeakFLOPS {
+		if err := finite("peak FLOP/s", v); err != nil {
+			return err
+		}
+	}
+	return finite("bandwidth", d.BandwidthBytesPerS)
+}
+
+func (t OperatorTimes) check() error {
+	for i := range t.Times {
+		if err := finite(t.Times[i].Name, t.Times[i].MeanNs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func finite(what string, v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("%w: %s of %v", ErrFact, what, v)
+	}
+	return nil
+}
 
 func (n Node) clone() Value        { return n }
 func (l Link) clone() Value        { return l }

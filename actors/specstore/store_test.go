@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"go.uber.org/goleak"
 
 	"slicescheduler/gmg"
 )
@@ -118,7 +119,7 @@ const childEnv = "SPECSTORE_TEST_DIR"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childEnv)
 	if dir == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	}
 	s, err := Open(dir)
 	for i := int64(1); err == nil; i++ {
