@@ -1,7 +1,5 @@
 package gmg
 
-import "math"
-
 // DType is the storage type of a tensor. Block-quantised types carry the names of the GGUF types they are read from.
 type DType uint8
 
@@ -44,9 +42,18 @@ func (e Expr) Plus(o Expr) Expr { return append(append(make(Expr, 0, len(e)+len(
 func (e Expr) Eval(t, s, c float64) float64 {
 	var sum float64
 	for _, m := range e {
-		sum += m.Coef * math.Pow(t, float64(m.PowT)) * math.Pow(s, float64(m.PowS)) * math.Pow(c, float64(m.PowC))
+		sum += m.Coef * power(t, m.PowT) * power(s, m.PowS) * power(c, m.PowC)
 	}
 	return sum
+}
+
+// power is a product, not math.Pow: forecasts evaluate expressions for every operator of every step.
+func power(x float64, n uint8) float64 {
+	p := 1.0
+	for ; n > 0; n-- {
+		p *= x
+	}
+	return p
 }
 
 // OpKind says what an operator computes; its exact meaning is fixed by Attrs.

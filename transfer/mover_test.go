@@ -397,3 +397,15 @@ func BenchmarkRoute(b *testing.B) {
 		}
 	}
 }
+
+func TestLaterMovesUseTheNewLinks(t *testing.T) {
+	from, to := &fakeRegion{device: "n/d0", memory: noise(10)}, &fakeRegion{device: "n/d1", memory: make([]byte, 10)}
+	m := NewMover(mustTopology(t))
+	if err := m.Move(t.Context(), Move{From: from, To: to, Bytes: 10}); !errors.Is(err, ErrNoRoute) {
+		t.Fatal(err)
+	}
+	m.SetTopology(mustTopology(t, peerLink()))
+	if err := m.Move(t.Context(), Move{From: from, To: to, Bytes: 10}); err != nil || !bytes.Equal(from.memory, to.memory) {
+		t.Fatal(err)
+	}
+}
