@@ -34,3 +34,12 @@ var (
 	ErrStreamClosed = errors.New("stream is closed")
 	ErrStreamEnded  = errors.New("stream has ended")
 )
+
+// ErrFailed is a request that was accepted and could not be finished: a device or an actor failed.
+var ErrFailed = errors.New("request failed")
+
+// internalError is a failure of the runtime itself; it is an ErrFailed.
+type internalError struct{ reason string }
+
+func (e *internalError) Error() string        { return e.reason }
+func (e *internalError) Is(target error) bool { return target == ErrFailed }

@@ -16,9 +16,9 @@ type transcript struct {
 	decoder  textDecoder
 	stops    []string
 	logprobs bool // wanted in events
-	minimum  int // tokens before which stop strings don't count
-	count    int // tokens pushed
-	released int // bytes of text released
+	minimum  int  // tokens before which stop strings don't count
+	count    int  // tokens pushed
+	released int  // bytes of text released
 	held     string
 	tokens   []heldToken
 }

@@ -237,7 +237,7 @@ func (x LaneState_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LaneState_State.Descriptor instead.
 func (LaneState_State) EnumDescriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{20, 0}
+	return file_protocol_proto_rawDescGZIP(), []int{19, 0}
 }
 
 type SliceState_State int32
@@ -289,7 +289,7 @@ func (x SliceState_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SliceState_State.Descriptor instead.
 func (SliceState_State) EnumDescriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{29, 0}
+	return file_protocol_proto_rawDescGZIP(), []int{28, 0}
 }
 
 // Sampling mirrors sampling.Params; the seed is always set.
@@ -415,6 +415,7 @@ type Submit struct {
 	Logprobs      int32                  `protobuf:"zigzag32,9,opt,name=logprobs,proto3" json:"logprobs,omitempty"` // below 0: none; n: the chosen token's and the n most likely
 	Priority      int32                  `protobuf:"varint,10,opt,name=priority,proto3" json:"priority,omitempty"`
 	ArrivalNs     int64                  `protobuf:"varint,11,opt,name=arrival_ns,json=arrivalNs,proto3" json:"arrival_ns,omitempty"`
+	OpenEnd       bool                   `protobuf:"varint,12,opt,name=open_end,json=openEnd,proto3" json:"open_end,omitempty"` // max_tokens is all that the context leaves, and may be cut to what the tenant's memory holds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +525,13 @@ func (x *Submit) GetArrivalNs() int64 {
 		return x.ArrivalNs
 	}
 	return 0
+}
+
+func (x *Submit) GetOpenEnd() bool {
+	if x != nil {
+		return x.OpenEnd
+	}
+	return false
 }
 
 // SubmitReply answers a Submit: accepted, or refused with the reason.
@@ -1099,6 +1107,7 @@ type OpenSequence struct {
 	Sampling      *Sampling              `protobuf:"bytes,4,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	Logprobs      int32                  `protobuf:"zigzag32,5,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	MinTokens     int32                  `protobuf:"varint,6,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"` // before which the answer can't end
+	IgnoreEos     bool                   `protobuf:"varint,7,opt,name=ignore_eos,json=ignoreEos,proto3" json:"ignore_eos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1173,6 +1182,13 @@ func (x *OpenSequence) GetMinTokens() int32 {
 		return x.MinTokens
 	}
 	return 0
+}
+
+func (x *OpenSequence) GetIgnoreEos() bool {
+	if x != nil {
+		return x.IgnoreEos
+	}
+	return false
 }
 
 // StepItem is one sequence's share of a step.
@@ -1267,6 +1283,7 @@ type RunStep struct {
 	Rows          int32                  `protobuf:"varint,9,opt,name=rows,proto3" json:"rows,omitempty"`                    // sum of the items' tokens
 	BusyNs        int64                  `protobuf:"varint,10,opt,name=busy_ns,json=busyNs,proto3" json:"busy_ns,omitempty"` // what the slices before took on their devices
 	HostNs        int64                  `protobuf:"varint,11,opt,name=host_ns,json=hostNs,proto3" json:"host_ns,omitempty"` // what they took beside
+	Slot          int32                  `protobuf:"varint,12,opt,name=slot,proto3" json:"slot,omitempty"`                   // of the slices' rows, the step's own until StepDone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1378,12 +1395,20 @@ func (x *RunStep) GetHostNs() int64 {
 	return 0
 }
 
+func (x *RunStep) GetSlot() int32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
 // StepToken is what the last slice sampled for one sequence.
 type StepToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Token         int32                  `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
 	Logprob       *TokenLogprob          `protobuf:"bytes,3,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"` // why there is none, for this sequence alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1437,6 +1462,13 @@ func (x *StepToken) GetLogprob() *TokenLogprob {
 		return x.Logprob
 	}
 	return nil
+}
+
+func (x *StepToken) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
 }
 
 // StepDone ends a step, with one token for each item that samples, in the items' order; or with an error, in which case nothing of it counts.
@@ -1548,59 +1580,6 @@ func (x *StepDone) GetDeviceLost() bool {
 	return false
 }
 
-// Release tells the slice before that its hidden rows have been read, so that it may write the next ones.
-type Release struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lane          string                 `protobuf:"bytes,1,opt,name=lane,proto3" json:"lane,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Release) Reset() {
-	*x = Release{}
-	mi := &file_protocol_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Release) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Release) ProtoMessage() {}
-
-func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Release.ProtoReflect.Descriptor instead.
-func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *Release) GetLane() string {
-	if x != nil {
-		return x.Lane
-	}
-	return ""
-}
-
-func (x *Release) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
 // PlaceTenant asks the planner for a tenant's first lane.
 type PlaceTenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1615,7 +1594,7 @@ type PlaceTenant struct {
 
 func (x *PlaceTenant) Reset() {
 	*x = PlaceTenant{}
-	mi := &file_protocol_proto_msgTypes[17]
+	mi := &file_protocol_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1606,7 @@ func (x *PlaceTenant) String() string {
 func (*PlaceTenant) ProtoMessage() {}
 
 func (x *PlaceTenant) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[17]
+	mi := &file_protocol_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1619,7 @@ func (x *PlaceTenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceTenant.ProtoReflect.Descriptor instead.
 func (*PlaceTenant) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{17}
+	return file_protocol_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PlaceTenant) GetTenant() string {
@@ -1688,7 +1667,7 @@ type DropTenant struct {
 
 func (x *DropTenant) Reset() {
 	*x = DropTenant{}
-	mi := &file_protocol_proto_msgTypes[18]
+	mi := &file_protocol_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1679,7 @@ func (x *DropTenant) String() string {
 func (*DropTenant) ProtoMessage() {}
 
 func (x *DropTenant) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[18]
+	mi := &file_protocol_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1692,7 @@ func (x *DropTenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropTenant.ProtoReflect.Descriptor instead.
 func (*DropTenant) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{18}
+	return file_protocol_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DropTenant) GetTenant() string {
@@ -1733,7 +1712,7 @@ type TenantDropped struct {
 
 func (x *TenantDropped) Reset() {
 	*x = TenantDropped{}
-	mi := &file_protocol_proto_msgTypes[19]
+	mi := &file_protocol_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1724,7 @@ func (x *TenantDropped) String() string {
 func (*TenantDropped) ProtoMessage() {}
 
 func (x *TenantDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[19]
+	mi := &file_protocol_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1737,7 @@ func (x *TenantDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantDropped.ProtoReflect.Descriptor instead.
 func (*TenantDropped) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{19}
+	return file_protocol_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TenantDropped) GetTenant() string {
@@ -1784,7 +1763,7 @@ type LaneState struct {
 
 func (x *LaneState) Reset() {
 	*x = LaneState{}
-	mi := &file_protocol_proto_msgTypes[20]
+	mi := &file_protocol_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1775,7 @@ func (x *LaneState) String() string {
 func (*LaneState) ProtoMessage() {}
 
 func (x *LaneState) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[20]
+	mi := &file_protocol_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1788,7 @@ func (x *LaneState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneState.ProtoReflect.Descriptor instead.
 func (*LaneState) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{20}
+	return file_protocol_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LaneState) GetTenant() string {
@@ -1873,7 +1852,7 @@ type SlicePlan struct {
 
 func (x *SlicePlan) Reset() {
 	*x = SlicePlan{}
-	mi := &file_protocol_proto_msgTypes[21]
+	mi := &file_protocol_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1864,7 @@ func (x *SlicePlan) String() string {
 func (*SlicePlan) ProtoMessage() {}
 
 func (x *SlicePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[21]
+	mi := &file_protocol_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +1877,7 @@ func (x *SlicePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlicePlan.ProtoReflect.Descriptor instead.
 func (*SlicePlan) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{21}
+	return file_protocol_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SlicePlan) GetDevice() string {
@@ -1933,7 +1912,7 @@ type SizeQuery struct {
 
 func (x *SizeQuery) Reset() {
 	*x = SizeQuery{}
-	mi := &file_protocol_proto_msgTypes[22]
+	mi := &file_protocol_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +1924,7 @@ func (x *SizeQuery) String() string {
 func (*SizeQuery) ProtoMessage() {}
 
 func (x *SizeQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[22]
+	mi := &file_protocol_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +1937,7 @@ func (x *SizeQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeQuery.ProtoReflect.Descriptor instead.
 func (*SizeQuery) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{22}
+	return file_protocol_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SizeQuery) GetPlan() string {
@@ -1985,15 +1964,16 @@ type SizeReply struct {
 	StageBytes    []int64                `protobuf:"varint,5,rep,packed,name=stage_bytes,json=stageBytes,proto3" json:"stage_bytes,omitempty"` // weights
 	TiedBytes     int64                  `protobuf:"varint,6,opt,name=tied_bytes,json=tiedBytes,proto3" json:"tied_bytes,omitempty"`           // saved where first and last stage share a weight
 	BlockBytes    []int64                `protobuf:"varint,7,rep,packed,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // one KV page
-	FixedBytes    int64                  `protobuf:"varint,8,opt,name=fixed_bytes,json=fixedBytes,proto3" json:"fixed_bytes,omitempty"`        // workspace and staging, at most
-	Error         string                 `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`
+	FixedBytes    int64                  `protobuf:"varint,8,opt,name=fixed_bytes,json=fixedBytes,proto3" json:"fixed_bytes,omitempty"`        // workspace and staging, at most, for one step in flight
+	SlotBytes     int64                  `protobuf:"varint,9,opt,name=slot_bytes,json=slotBytes,proto3" json:"slot_bytes,omitempty"`           // staging of each further step in flight
+	Error         string                 `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SizeReply) Reset() {
 	*x = SizeReply{}
-	mi := &file_protocol_proto_msgTypes[23]
+	mi := &file_protocol_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +1985,7 @@ func (x *SizeReply) String() string {
 func (*SizeReply) ProtoMessage() {}
 
 func (x *SizeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[23]
+	mi := &file_protocol_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +1998,7 @@ func (x *SizeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeReply.ProtoReflect.Descriptor instead.
 func (*SizeReply) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{23}
+	return file_protocol_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SizeReply) GetPlan() string {
@@ -2077,6 +2057,13 @@ func (x *SizeReply) GetFixedBytes() int64 {
 	return 0
 }
 
+func (x *SizeReply) GetSlotBytes() int64 {
+	if x != nil {
+		return x.SlotBytes
+	}
+	return 0
+}
+
 func (x *SizeReply) GetError() string {
 	if x != nil {
 		return x.Error
@@ -2101,7 +2088,7 @@ type Reserve struct {
 
 func (x *Reserve) Reset() {
 	*x = Reserve{}
-	mi := &file_protocol_proto_msgTypes[24]
+	mi := &file_protocol_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2100,7 @@ func (x *Reserve) String() string {
 func (*Reserve) ProtoMessage() {}
 
 func (x *Reserve) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[24]
+	mi := &file_protocol_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2113,7 @@ func (x *Reserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reserve.ProtoReflect.Descriptor instead.
 func (*Reserve) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{24}
+	return file_protocol_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Reserve) GetPlan() string {
@@ -2199,7 +2186,7 @@ type ReserveReply struct {
 
 func (x *ReserveReply) Reset() {
 	*x = ReserveReply{}
-	mi := &file_protocol_proto_msgTypes[25]
+	mi := &file_protocol_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2198,7 @@ func (x *ReserveReply) String() string {
 func (*ReserveReply) ProtoMessage() {}
 
 func (x *ReserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[25]
+	mi := &file_protocol_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2211,7 @@ func (x *ReserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
 func (*ReserveReply) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{25}
+	return file_protocol_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReserveReply) GetPlan() string {
@@ -2273,7 +2260,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_protocol_proto_msgTypes[26]
+	mi := &file_protocol_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2285,7 +2272,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[26]
+	mi := &file_protocol_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2298,7 +2285,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{26}
+	return file_protocol_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Commit) GetPlan() string {
@@ -2325,7 +2312,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_protocol_proto_msgTypes[27]
+	mi := &file_protocol_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2324,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[27]
+	mi := &file_protocol_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2337,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{27}
+	return file_protocol_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Drop) GetPlan() string {
@@ -2371,7 +2358,7 @@ type Dropped struct {
 
 func (x *Dropped) Reset() {
 	*x = Dropped{}
-	mi := &file_protocol_proto_msgTypes[28]
+	mi := &file_protocol_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2370,7 @@ func (x *Dropped) String() string {
 func (*Dropped) ProtoMessage() {}
 
 func (x *Dropped) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[28]
+	mi := &file_protocol_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2383,7 @@ func (x *Dropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
 func (*Dropped) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{28}
+	return file_protocol_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Dropped) GetPlan() string {
@@ -2431,7 +2418,7 @@ type SliceState struct {
 
 func (x *SliceState) Reset() {
 	*x = SliceState{}
-	mi := &file_protocol_proto_msgTypes[29]
+	mi := &file_protocol_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2430,7 @@ func (x *SliceState) String() string {
 func (*SliceState) ProtoMessage() {}
 
 func (x *SliceState) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[29]
+	mi := &file_protocol_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2443,7 @@ func (x *SliceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SliceState.ProtoReflect.Descriptor instead.
 func (*SliceState) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{29}
+	return file_protocol_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SliceState) GetPlan() string {
@@ -2533,7 +2520,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_protocol_proto_msgTypes[30]
+	mi := &file_protocol_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2532,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_proto_msgTypes[30]
+	mi := &file_protocol_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2545,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_protocol_proto_rawDescGZIP(), []int{30}
+	return file_protocol_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeviceFailed) GetDevice() string {
@@ -2593,7 +2580,7 @@ const file_protocol_proto_rawDesc = "" +
 	"logit_bias\x18\t \x03(\v20.slicescheduler.protocol.Sampling.LogitBiasEntryR\tlogitBias\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"\xd3\x02\n" +
+	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"\xee\x02\n" +
 	"\x06Submit\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
@@ -2610,7 +2597,8 @@ const file_protocol_proto_rawDesc = "" +
 	"\bpriority\x18\n" +
 	" \x01(\x05R\bpriority\x12\x1d\n" +
 	"\n" +
-	"arrival_ns\x18\v \x01(\x03R\tarrivalNs\"[\n" +
+	"arrival_ns\x18\v \x01(\x03R\tarrivalNs\x12\x19\n" +
+	"\bopen_end\x18\f \x01(\bR\aopenEnd\"[\n" +
 	"\vSubmitReply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12:\n" +
 	"\arefusal\x18\x02 \x01(\v2 .slicescheduler.protocol.RefusalR\arefusal\"\x8e\x02\n" +
@@ -2671,7 +2659,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\n" +
 	"TenantLost\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd0\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xef\x01\n" +
 	"\fOpenSequence\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06prompt\x18\x02 \x03(\x05R\x06prompt\x12\x1c\n" +
@@ -2679,13 +2667,15 @@ const file_protocol_proto_rawDesc = "" +
 	"\bsampling\x18\x04 \x01(\v2!.slicescheduler.protocol.SamplingR\bsampling\x12\x1a\n" +
 	"\blogprobs\x18\x05 \x01(\x11R\blogprobs\x12\x1d\n" +
 	"\n" +
-	"min_tokens\x18\x06 \x01(\x05R\tminTokens\"z\n" +
+	"min_tokens\x18\x06 \x01(\x05R\tminTokens\x12\x1d\n" +
+	"\n" +
+	"ignore_eos\x18\a \x01(\bR\tignoreEos\"z\n" +
 	"\bStepItem\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x05R\x05start\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\x05R\x06tokens\x12\x16\n" +
 	"\x06blocks\x18\x04 \x03(\x05R\x06blocks\x12\x16\n" +
-	"\x06sample\x18\x05 \x01(\bR\x06sample\"\xdc\x02\n" +
+	"\x06sample\x18\x05 \x01(\bR\x06sample\"\xf0\x02\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1e\n" +
@@ -2700,11 +2690,13 @@ const file_protocol_proto_rawDesc = "" +
 	"\x04rows\x18\t \x01(\x05R\x04rows\x12\x17\n" +
 	"\abusy_ns\x18\n" +
 	" \x01(\x03R\x06busyNs\x12\x17\n" +
-	"\ahost_ns\x18\v \x01(\x03R\x06hostNs\"t\n" +
+	"\ahost_ns\x18\v \x01(\x03R\x06hostNs\x12\x12\n" +
+	"\x04slot\x18\f \x01(\x05R\x04slot\"\x8a\x01\n" +
 	"\tStepToken\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x05R\x05token\x12?\n" +
-	"\alogprob\x18\x03 \x01(\v2%.slicescheduler.protocol.TokenLogprobR\alogprob\"\x8d\x02\n" +
+	"\alogprob\x18\x03 \x01(\v2%.slicescheduler.protocol.TokenLogprobR\alogprob\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\x8d\x02\n" +
 	"\bStepDone\x12\x12\n" +
 	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1e\n" +
@@ -2717,10 +2709,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\ahost_ns\x18\a \x01(\x03R\x06hostNs\x12\x14\n" +
 	"\x05error\x18\b \x01(\tR\x05error\x12\x1f\n" +
 	"\vdevice_lost\x18\t \x01(\bR\n" +
-	"deviceLost\"3\n" +
-	"\aRelease\x12\x12\n" +
-	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xa4\x01\n" +
+	"deviceLost\"\xa4\x01\n" +
 	"\vPlaceTenant\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06stages\x18\x02 \x01(\x05R\x06stages\x12\x1f\n" +
@@ -2756,7 +2745,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\bto_stage\x18\x03 \x01(\x05R\atoStage\"7\n" +
 	"\tSizeQuery\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
-	"\x06tenant\x18\x02 \x01(\tR\x06tenant\"\x95\x02\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\"\xb4\x02\n" +
 	"\tSizeReply\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12%\n" +
@@ -2770,8 +2759,11 @@ const file_protocol_proto_rawDesc = "" +
 	"\vblock_bytes\x18\a \x03(\x03R\n" +
 	"blockBytes\x12\x1f\n" +
 	"\vfixed_bytes\x18\b \x01(\x03R\n" +
-	"fixedBytes\x12\x14\n" +
-	"\x05error\x18\t \x01(\tR\x05error\"\xe4\x01\n" +
+	"fixedBytes\x12\x1d\n" +
+	"\n" +
+	"slot_bytes\x18\t \x01(\x03R\tslotBytes\x12\x14\n" +
+	"\x05error\x18\n" +
+	" \x01(\tR\x05error\"\xe4\x01\n" +
 	"\aReserve\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -2829,7 +2821,7 @@ func file_protocol_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_protocol_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_protocol_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_protocol_proto_goTypes = []any{
 	(Refusal_Code)(0),     // 0: slicescheduler.protocol.Refusal.Code
 	(Cancel_Reason)(0),    // 1: slicescheduler.protocol.Cancel.Reason
@@ -2852,25 +2844,24 @@ var file_protocol_proto_goTypes = []any{
 	(*RunStep)(nil),       // 18: slicescheduler.protocol.RunStep
 	(*StepToken)(nil),     // 19: slicescheduler.protocol.StepToken
 	(*StepDone)(nil),      // 20: slicescheduler.protocol.StepDone
-	(*Release)(nil),       // 21: slicescheduler.protocol.Release
-	(*PlaceTenant)(nil),   // 22: slicescheduler.protocol.PlaceTenant
-	(*DropTenant)(nil),    // 23: slicescheduler.protocol.DropTenant
-	(*TenantDropped)(nil), // 24: slicescheduler.protocol.TenantDropped
-	(*LaneState)(nil),     // 25: slicescheduler.protocol.LaneState
-	(*SlicePlan)(nil),     // 26: slicescheduler.protocol.SlicePlan
-	(*SizeQuery)(nil),     // 27: slicescheduler.protocol.SizeQuery
-	(*SizeReply)(nil),     // 28: slicescheduler.protocol.SizeReply
-	(*Reserve)(nil),       // 29: slicescheduler.protocol.Reserve
-	(*ReserveReply)(nil),  // 30: slicescheduler.protocol.ReserveReply
-	(*Commit)(nil),        // 31: slicescheduler.protocol.Commit
-	(*Drop)(nil),          // 32: slicescheduler.protocol.Drop
-	(*Dropped)(nil),       // 33: slicescheduler.protocol.Dropped
-	(*SliceState)(nil),    // 34: slicescheduler.protocol.SliceState
-	(*DeviceFailed)(nil),  // 35: slicescheduler.protocol.DeviceFailed
-	nil,                   // 36: slicescheduler.protocol.Sampling.LogitBiasEntry
+	(*PlaceTenant)(nil),   // 21: slicescheduler.protocol.PlaceTenant
+	(*DropTenant)(nil),    // 22: slicescheduler.protocol.DropTenant
+	(*TenantDropped)(nil), // 23: slicescheduler.protocol.TenantDropped
+	(*LaneState)(nil),     // 24: slicescheduler.protocol.LaneState
+	(*SlicePlan)(nil),     // 25: slicescheduler.protocol.SlicePlan
+	(*SizeQuery)(nil),     // 26: slicescheduler.protocol.SizeQuery
+	(*SizeReply)(nil),     // 27: slicescheduler.protocol.SizeReply
+	(*Reserve)(nil),       // 28: slicescheduler.protocol.Reserve
+	(*ReserveReply)(nil),  // 29: slicescheduler.protocol.ReserveReply
+	(*Commit)(nil),        // 30: slicescheduler.protocol.Commit
+	(*Drop)(nil),          // 31: slicescheduler.protocol.Drop
+	(*Dropped)(nil),       // 32: slicescheduler.protocol.Dropped
+	(*SliceState)(nil),    // 33: slicescheduler.protocol.SliceState
+	(*DeviceFailed)(nil),  // 34: slicescheduler.protocol.DeviceFailed
+	nil,                   // 35: slicescheduler.protocol.Sampling.LogitBiasEntry
 }
 var file_protocol_proto_depIdxs = []int32{
-	36, // 0: slicescheduler.protocol.Sampling.logit_bias:type_name -> slicescheduler.protocol.Sampling.LogitBiasEntry
+	35, // 0: slicescheduler.protocol.Sampling.logit_bias:type_name -> slicescheduler.protocol.Sampling.LogitBiasEntry
 	5,  // 1: slicescheduler.protocol.Submit.sampling:type_name -> slicescheduler.protocol.Sampling
 	8,  // 2: slicescheduler.protocol.SubmitReply.refusal:type_name -> slicescheduler.protocol.Refusal
 	0,  // 3: slicescheduler.protocol.Refusal.code:type_name -> slicescheduler.protocol.Refusal.Code
@@ -2886,8 +2877,8 @@ var file_protocol_proto_depIdxs = []int32{
 	12, // 13: slicescheduler.protocol.StepToken.logprob:type_name -> slicescheduler.protocol.TokenLogprob
 	19, // 14: slicescheduler.protocol.StepDone.tokens:type_name -> slicescheduler.protocol.StepToken
 	3,  // 15: slicescheduler.protocol.LaneState.state:type_name -> slicescheduler.protocol.LaneState.State
-	26, // 16: slicescheduler.protocol.LaneState.slices:type_name -> slicescheduler.protocol.SlicePlan
-	26, // 17: slicescheduler.protocol.Reserve.slice:type_name -> slicescheduler.protocol.SlicePlan
+	25, // 16: slicescheduler.protocol.LaneState.slices:type_name -> slicescheduler.protocol.SlicePlan
+	25, // 17: slicescheduler.protocol.Reserve.slice:type_name -> slicescheduler.protocol.SlicePlan
 	4,  // 18: slicescheduler.protocol.SliceState.state:type_name -> slicescheduler.protocol.SliceState.State
 	19, // [19:19] is the sub-list for method output_type
 	19, // [19:19] is the sub-list for method input_type
@@ -2907,7 +2898,7 @@ func file_protocol_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_proto_rawDesc), len(file_protocol_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   32,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,94 @@
+package actors
+
+import (
+	"fmt"
+
+	"slicescheduler/actors/protocol"
+	"slicescheduler/gpuworker"
+	"slicescheduler/gpuworker/sampling"
+)
+
+// sequenceSampler samples one sequence.
+type sequenceSampler struct {
+	*sampling.Sampler
+	logprobs bool // wanted
+}
+
+// openAndClose learns how new sequences are sampled and forgets those that ended; only the last slice needs to.
+func (a *sliceActor) openAndClose(m *protocol.RunStep) error {
+	if !a.slice.last() {
+		return nil
+	}
+	for _, seq := range m.Close {
+		delete(a.samplers, seq)
+	}
+	for _, o := range m.Open {
+		s, err := sampling.New(samplingConfig(a.slice.tenant, o), o.Prompt, o.Generated)
+		if err != nil {
+			return fmt.Errorf("sequence %d: %w", o.Seq, err)
+		}
+		a.samplers[o.Seq] = sequenceSampler{s, o.Logprobs >= 0}
+	}
+	return nil
+}
+
+func samplingConfig(e *tenantEntry, o *protocol.OpenSequence) sampling.Config {
+	return sampling.Config{
+		Params: paramsFromProto(o.Sampling), Vocab: e.model.Graph.Vocab, Ends: e.ends,
+		MinTokens: int(o.MinTokens), IgnoreEOS: o.IgnoreEos, Logprobs: int(o.Logprobs),
+	}
+}
+
+// sample chooses a token for each row of logits. A row that can't be sampled fails its own sequence only.
+func (a *sliceActor) sample(m *protocol.RunStep) ([]*protocol.StepToken, error) {
+	n := len(a.sampled)
+	if n == 0 {
+		return nil, nil
+	}
+	e := a.slice.runner.FetchLogits(gpuworker.QueueHome, int(m.Slot), n)
+	<-e.Done()
+	if err := e.Err(); err != nil {
+		return nil, err
+	}
+	backing, tokens := make([]protocol.StepToken, n), make([]*protocol.StepToken, n)
+	for i, seq := range a.sampled {
+		t := &backing[i]
+		t.Seq, tokens[i] = seq, t
+		s, ok := a.samplers[seq]
+		if !ok {
+			return nil, fmt.Errorf("sequence %d was never opened on %s", seq, a.slice.name())
+		}
+		r, err := s.Sample(a.slice.runner.Logits(int(m.Slot), i))
+		if err != nil {
+			t.Error = err.Error()
+			continue
+		}
+		t.Token = r.Token
+		if s.logprobs {
+			t.Logprob = logprobToProto(r)
+		}
+	}
+	return tokens, nil
+}
+
+func logprobToProto(r sampling.Result) *protocol.TokenLogprob {
+	p := &protocol.TokenLogprob{Token: r.Token, Logprob: r.Logprob}
+	for _, t := range r.Top {
+		p.Top = append(p.Top, &protocol.TokenLogprob{Token: t.Token, Logprob: t.Logprob})
+	}
+	return p
+}
+
+func paramsToProto(p sampling.Params) *protocol.Sampling {
+	return &protocol.Sampling{
+		Temperature: p.Temperature, TopK: int32(p.TopK), TopP: p.TopP, MinP: p.MinP, RepetitionPenalty: p.RepetitionPenalty,
+		PresencePenalty: p.PresencePenalty, FrequencyPenalty: p.FrequencyPenalty, Seed: p.Seed, LogitBias: p.LogitBias,
+	}
+}
+
+func paramsFromProto(p *protocol.Sampling) sampling.Params {
+	return sampling.Params{
+		Temperature: p.Temperature, TopK: int(p.TopK), TopP: p.TopP, MinP: p.MinP, RepetitionPenalty: p.RepetitionPenalty,
+		PresencePenalty: p.PresencePenalty, FrequencyPenalty: p.FrequencyPenalty, Seed: p.Seed, HasSeed: true, LogitBias: p.LogitBias,
+	}
+}
