@@ -198,7 +198,8 @@ func (s *Store) TakeDelta() Delta {
 }
 
 // RemoveOwner drops the facts of a dead node's incarnation and all before it, for good: copies of them that come later are refused. Shared facts stay.
-// It returns the keys that changed; the removal reaches other nodes with DeltaSince, or at once by Removal.
+// It returns the keys that changed; the removal reaches other nodes with DeltaSince, or at once by Removal. What stays is the owner's point in the
+// vector, some 100 bytes, so that nothing old comes back.
 func (s *Store) RemoveOwner(owner NodeID, incarnation uint64) []Key {
 	if owner == s.self {
 		return nil

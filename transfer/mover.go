@@ -19,7 +19,7 @@ var (
 )
 
 // Region is a piece of one device's memory that host memory can be copied to and from. Calls block until the bytes are there; ctx bounds the
-// wait. A Region must allow a Read and a Write of different parts at once.
+// wait. After a call returned, also with an error, it no longer touches the slice. A Region must allow a Read and a Write of different parts at once.
 type Region interface {
 	Device() gmg.DeviceID
 	Bytes() int64

@@ -271,3 +271,47 @@ func TestFutureSchemaIsRefused(t *testing.T) {
 		t.Fatalf("opened: %v", err)
 	}
 }
+
+func TestTenantsSurviveTheStopOfEverything(t *testing.T) {
+	dir := t.TempDir()
+	life := func(incarnation uint64, do func(g *gmg.Store, s Store)) {
+		s := mustOpen(t, dir)
+		g := gmg.NewStore("n", incarnation)
+		kept := mustLoad(t, s)
+		if err := g.Restore(kept); err != nil {
+			t.Fatal(err)
+		}
+		do(g, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep := func(s Store, f gmg.Fact, err error) {
+		if err := errors.Join(err, s.Put(f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	life(1, func(g *gmg.Store, s Store) {
+		for _, id := range []gmg.TenantID{"a", "b"} {
+			f, err := g.PutShared(gmg.TenantSpec{ID: id, Model: "old"}, 100)
+			keep(s, f, err)
+		}
+		f, err := g.PutShared(gmg.APIKey{Tenant: "a", Name: "k", Hash: "ab"}, 100)
+		keep(s, f, err)
+	})
+	life(2, func(g *gmg.Store, s Store) { // the wall clock went back, and still the newer write counts
+		f, err := g.PutShared(gmg.TenantSpec{ID: "a", Model: "new"}, 50)
+		keep(s, f, err)
+		f, err = g.DeleteShared(gmg.TenantKey("b"), 50)
+		keep(s, f, err)
+	})
+	life(3, func(g *gmg.Store, _ Store) {
+		snap := g.Snapshot()
+		if tenants := snap.Tenants(); len(tenants) != 1 || tenants[0].Model != "new" {
+			t.Errorf("tenants %+v", tenants)
+		}
+		if keys := snap.APIKeys("a"); len(keys) != 1 {
+			t.Errorf("keys %+v", keys)
+		}
+	})
+}
