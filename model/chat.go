@@ -91,7 +91,7 @@ func (e *chatEncoder) render(messages []Message) (string, []tokenizer.Span, erro
 	}
 	around, cut := slices.Clone(messages), slices.Clone(messages)
 	for i, m := range messages {
-		around[i].Content = surround(m.Content, mark)
+		around[i].Content = surround(m.Content, mark, i)
 		cut[i].Content = e.split(m.Content, mark)
 	}
 	if marked, err := e.renderPlain(around); err == nil {
@@ -122,31 +122,51 @@ func newMark() (string, error) {
 	return fmt.Sprintf("%0*d", markDigits, n), nil
 }
 
+// The marks around message i's content are the mark, then "1" or "2" for its beginning or end, then i in indexDigits digits: a template that drops one of a pair must not make a pair out
+// of two messages' marks.
+const indexDigits = 6
+
+func pairMark(mark string, end bool, message int) string {
+	kind := 1
+	if end {
+		kind = 2
+	}
+	return fmt.Sprintf("%s%d%0*d", mark, kind, indexDigits, message)
+}
+
 // surround puts marks around a content, inside of its white space.
-func surround(content, mark string) string {
+func surround(content, mark string, message int) string {
 	core := strings.TrimFunc(content, unicode.IsSpace)
 	if core == "" {
 		return content
 	}
 	from := strings.Index(content, core)
-	return content[:from] + mark + core + mark + content[from+len(core):]
+	return content[:from] + pairMark(mark, false, message) + core + pairMark(mark, true, message) + content[from+len(core):]
 }
 
-// unmarkPairs takes pairs of marks out. ok says that what is left is plain.
+// unmarkPairs takes pairs of marks out. ok says that all are pairs and that what is left is plain.
 func unmarkPairs(marked, plain, mark string) (text string, spans []tokenizer.Span, ok bool) {
 	parts := strings.Split(marked, mark)
-	if len(parts)%2 == 0 {
-		return "", nil, false
-	}
 	var out strings.Builder
-	for i, p := range parts {
-		from := out.Len()
-		out.WriteString(p)
-		if i%2 == 1 {
-			spans = append(spans, tokenizer.Span{From: from, To: out.Len()})
+	out.WriteString(parts[0])
+	begun := ""
+	for _, p := range parts[1:] {
+		if len(p) < 1+indexDigits {
+			return "", nil, false
 		}
+		label, rest := p[:1+indexDigits], p[1+indexDigits:]
+		switch {
+		case begun == "" && label[0] == '1':
+			begun = label
+			spans = append(spans, tokenizer.Span{From: out.Len(), To: out.Len() + len(rest)})
+		case begun != "" && label[0] == '2' && label[1:] == begun[1:]:
+			begun = ""
+		default:
+			return "", nil, false
+		}
+		out.WriteString(rest)
 	}
-	return plain, spans, out.String() == plain
+	return plain, spans, begun == "" && out.String() == plain
 }
 
 // split puts a mark into every special token's text, after its first character.

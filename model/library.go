@@ -116,11 +116,11 @@ func (l *Library) Resolve(name string) (Listing, error) {
 		return Listing{}, err
 	}
 	if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
-		return Listing{Name: strings.TrimSuffix(filepath.Base(name), ".gguf"), Path: name, Bytes: st.Size()}, nil
+		return Listing{Name: stem(filepath.Base(name)), Path: name, Bytes: st.Size()}, nil
 	}
 	var close []Listing
 	for _, item := range all {
-		if strings.EqualFold(item.Name, strings.TrimSuffix(name, ".gguf")) {
+		if strings.EqualFold(item.Name, stem(name)) {
 			return item, nil
 		}
 		if plain := plainName(name); plain != "" && strings.HasPrefix(plainName(item.Name), plain) {
@@ -143,7 +143,16 @@ func plainName(name string) string {
 			return unicode.ToLower(r)
 		}
 		return -1
-	}, strings.TrimSuffix(name, ".gguf"))
+	}, stem(name))
+}
+
+// stem takes the ending of model files away, in any case.
+func stem(name string) string {
+	const ending = ".gguf"
+	if cut := len(name) - len(ending); cut > 0 && strings.EqualFold(name[cut:], ending) {
+		return name[:cut]
+	}
+	return name
 }
 
 func names(list []Listing) string {

@@ -22,7 +22,8 @@ var ErrTemplate = errors.New("chat template failed")
 // Limits of templates.
 const (
 	maxSourceBytes = 1 << 20
-	maxSteps       = 1 << 20 // loop turns and macro calls of one rendering
+	maxReasonBytes = 512
+	maxSteps       = 1 << 18 // loop turns and macro calls of one rendering
 	maxDepth       = 64      // macro calls within each other
 	maxRange       = 1 << 16
 	maxRender      = 2 * time.Second
@@ -57,9 +58,13 @@ func Parse(name, source string, now func() time.Time) (t *Template, err error) {
 	return &Template{name: name, exec: inner, now: now}, nil
 }
 
-// reason is an error's text without the template's source, which the library puts into it.
+// reason is an error's text without the template's source, which the library puts into it. Of a long one the end is kept: the cause comes last.
 func reason(err error, source string) string {
-	return strings.TrimSpace(strings.ReplaceAll(err.Error(), "failed to parse template '"+source+"': ", ""))
+	text := strings.TrimSpace(strings.ReplaceAll(err.Error(), "failed to parse template '"+source+"': ", ""))
+	if len(text) > maxReasonBytes {
+		text = "... " + strings.ToValidUTF8(text[len(text)-maxReasonBytes:], "")
+	}
+	return text
 }
 
 // Render renders the template over variables. inputBytes is the size of what they hold; the output may be some times larger, not more.

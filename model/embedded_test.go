@@ -1,0 +1,76 @@
+package model
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"slicescheduler/model/embedded"
+)
+
+func openEmbedded(t testing.TB, name string) *Model {
+	t.Helper()
+	data, err := embedded.File(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := OpenBytes(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// embeddedText is a line of embedded/golden/*.tokenizer.jsonl.
+type embeddedText struct {
+	Text    string  `json:"text"`
+	Special bool    `json:"special"`
+	IDs     []int32 `json:"ids"`
+}
+
+// embeddedChat is a line of embedded/golden/*.greedy.jsonl.
+type embeddedChat struct {
+	Messages     []Message `json:"messages"`
+	PromptIDs    []int32   `json:"prompt_ids"`
+	Continuation []int32   `json:"continuation_ids"`
+	Text         string    `json:"continuation"`
+}
+
+func TestEmbeddedGoldens(t *testing.T) {
+	for _, name := range embedded.Names() {
+		t.Run(name, func(t *testing.T) {
+			m := openEmbedded(t, name)
+			for _, c := range readLines[embeddedText](t, filepath.Join("embedded", "golden", name+".tokenizer.jsonl")) {
+				ids := m.Tokenizer.Encode(c.Text, EncodeOptions{ParseSpecial: c.Special})
+				if !slices.Equal(ids, c.IDs) {
+					t.Errorf("%q: got %v, want %v", c.Text, ids, c.IDs)
+				}
+			}
+			for _, c := range readLines[embeddedChat](t, filepath.Join("embedded", "golden", name+".greedy.jsonl")) {
+				checkEmbeddedChat(t, m, c)
+			}
+		})
+	}
+}
+
+func checkEmbeddedChat(t *testing.T, m *Model, c embeddedChat) {
+	t.Helper()
+	ids, err := m.EncodeChat(c.Messages, ChatOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(ids, c.PromptIDs) {
+		t.Errorf("prompt %v:\n got %v\nwant %v", c.Messages, ids, c.PromptIDs)
+	}
+	d := NewStreamDecoder(m.Tokenizer)
+	text := ""
+	for _, id := range c.Continuation {
+		if m.Tokenizer.IsEnd(id) {
+			break
+		}
+		text += d.Push(id)
+	}
+	if text += d.Flush(); text != c.Text {
+		t.Errorf("continuation %q, want %q", text, c.Text)
+	}
+}
