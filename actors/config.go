@@ -25,6 +25,7 @@ const (
 	DefaultPublishInterval = 250 * time.Millisecond
 	DefaultBusyWindow      = 5 * time.Second
 	DefaultStepRetries     = 1
+	DefaultStepTimeout     = 5 * time.Minute
 	DefaultMaxStops        = 16
 	DefaultMaxStopBytes    = 1024
 	DefaultMaxLogprobs     = 20
@@ -42,6 +43,7 @@ type Limits struct {
 	MinKVBlocks     int           // KV pages below which a lane isn't started
 	PublishInterval time.Duration // of execution state
 	BusyWindow      time.Duration // over which busy shares are taken
+	StepTimeout     time.Duration // after which a device that doesn't end a step is given up
 	StepRetries     int           // how often a request is computed again after a step failed; below 0: never
 	MaxStops        int           // stop strings of a request
 	MaxStopBytes    int           // of one stop string
@@ -63,6 +65,7 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.MinKVBlocks, DefaultMinKVBlocks)
 	setDefault(&l.PublishInterval, DefaultPublishInterval)
 	setDefault(&l.BusyWindow, DefaultBusyWindow)
+	setDefault(&l.StepTimeout, DefaultStepTimeout)
 	setDefault(&l.StepRetries, DefaultStepRetries)
 	setDefault(&l.MaxStops, DefaultMaxStops)
 	setDefault(&l.MaxStopBytes, DefaultMaxStopBytes)
@@ -92,6 +95,9 @@ func (l Limits) Validate() error {
 		if b.value < b.least || b.value > b.top {
 			return fmt.Errorf("%w: Limits.%s is %d, must be %d to %d", ErrConfig, b.name, b.value, b.least, b.top)
 		}
+	}
+	if d.StepTimeout < time.Millisecond {
+		return fmt.Errorf("%w: Limits.StepTimeout %v must be at least 1ms", ErrConfig, d.StepTimeout)
 	}
 	if d.PublishInterval < time.Millisecond || d.BusyWindow < d.PublishInterval {
 		return fmt.Errorf("%w: Limits.PublishInterval %v must be at least 1ms, and BusyWindow %v at least as long", ErrConfig, d.PublishInterval, d.BusyWindow)

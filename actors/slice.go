@@ -33,25 +33,27 @@ type loadedSlice struct {
 
 	mu     sync.RWMutex // held for reading while a slice before copies rows in
 	runner *gpuworker.SliceRunner
+	stuck  atomic.Bool // a step never ended: the device may still use the memory
 }
 
 func (s *loadedSlice) name() string { return sliceName(s.lane, s.epoch, s.index) }
 func (s *loadedSlice) last() bool   { return s.index == s.count-1 }
 
 // passTo copies a step's hidden rows to the next slice of the lane and waits for it.
-func (s *loadedSlice) passTo(next *loadedSlice, slot, rows int) error {
+func (s *loadedSlice) passTo(next *loadedSlice, slot, rows int, wait func(gpuworker.Event) error) error {
 	next.mu.RLock()
 	defer next.mu.RUnlock()
 	if next.runner == nil {
 		return fmt.Errorf("slice %s is being dropped", next.name())
 	}
-	e := s.runner.PassTo(gpuworker.QueueHome, slot, next.runner, rows)
-	<-e.Done()
-	return e.Err()
+	return wait(s.runner.PassTo(gpuworker.QueueHome, slot, next.runner, rows))
 }
 
-// close gives the slice's memory back, once nobody copies into it any more.
+// close gives the slice's memory back, once nobody copies into it any more. What a hung device may still use stays held until the device is closed.
 func (s *loadedSlice) close() error {
+	if s.stuck.Load() {
+		return fmt.Errorf("%s hangs on its device: %w", s.name(), errHung)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runner == nil {
@@ -80,7 +82,8 @@ type sliceActor struct {
 	generation uint64
 	samplers   map[uint64]sequenceSampler
 	batch      gpuworker.Batch
-	sampled    []uint64 // sequences whose rows ask for logits, in order
+	timer      *time.Timer // of wait
+	sampled    []uint64    // sequences whose rows ask for logits, in order
 }
 
 func newSliceActor(rt *runtime, s *loadedSlice) *sliceActor {
@@ -141,17 +144,43 @@ func (a *sliceActor) compute(slot int) (busyNs, waitNs int64, err error) {
 	d.running.Store(a.slice.tenant)
 	handed := time.Now()
 	e := a.slice.runner.Run(gpuworker.QueueHome, slot, &a.batch)
-	<-e.Done()
+	err = a.wait(e)
 	waitNs = time.Since(handed).Nanoseconds()
 	if d.pending.Add(-1) == 0 {
 		d.running.Store(nil)
 	}
-	busyNs = e.BusyNs()
-	d.busyNs.Add(busyNs)
-	a.slice.busyNs.Add(busyNs)
-	a.slice.steps.Add(1)
-	return busyNs, waitNs, e.Err()
+	if err == nil {
+		busyNs = e.BusyNs()
+		d.busyNs.Add(busyNs)
+		a.slice.busyNs.Add(busyNs)
+		a.slice.steps.Add(1)
+	}
+	return busyNs, waitNs, err
 }
+
+// wait blocks until a piece of work is done. A device that takes longer than any step can is given up: nothing else would end the requests on it.
+func (a *sliceActor) wait(e gpuworker.Event) error {
+	if a.slice.stuck.Load() {
+		return errHung
+	}
+	limit := a.rt.config.Limits.StepTimeout
+	if a.timer == nil {
+		a.timer = time.NewTimer(limit)
+	} else {
+		a.timer.Reset(limit)
+	}
+	defer a.timer.Stop()
+	select {
+	case <-e.Done():
+		return e.Err()
+	case <-a.timer.C:
+		a.slice.stuck.Store(true)
+		return fmt.Errorf("%w: no answer within %v", errHung, limit)
+	}
+}
+
+// errHung is a device that took a step and never ended it.
+var errHung = fmt.Errorf("%w: it hangs", gpuworker.ErrUnhealthy)
 
 // fill makes the device's batch of a step's items.
 func (a *sliceActor) fill(m *protocol.RunStep) {
@@ -177,7 +206,7 @@ func (a *sliceActor) passOn(ctx actor.Context, m *protocol.RunStep) error {
 		}
 		a.next, a.nextPID = next.(*loadedSlice), a.rt.pid(name)
 	}
-	return a.slice.passTo(a.next, int(m.Slot), int(m.Rows))
+	return a.slice.passTo(a.next, int(m.Slot), int(m.Rows), a.wait)
 }
 
 func (a *sliceActor) tenant(m *protocol.RunStep) *actor.PID {

@@ -45,9 +45,7 @@ func (a *sliceActor) sample(m *protocol.RunStep) ([]*protocol.StepToken, error) 
 	if n == 0 {
 		return nil, nil
 	}
-	e := a.slice.runner.FetchLogits(gpuworker.QueueHome, int(m.Slot), n)
-	<-e.Done()
-	if err := e.Err(); err != nil {
+	if err := a.wait(a.slice.runner.FetchLogits(gpuworker.QueueHome, int(m.Slot), n)); err != nil {
 		return nil, err
 	}
 	backing, tokens := make([]protocol.StepToken, n), make([]*protocol.StepToken, n)
