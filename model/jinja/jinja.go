@@ -26,6 +26,7 @@ const (
 	maxSteps       = 1 << 18 // loop turns and macro calls of one rendering
 	maxDepth       = 64      // macro calls within each other
 	maxRange       = 1 << 16
+	maxReplaced    = 1 << 24 // bytes that replacements may put into a text
 	maxRender      = 2 * time.Second
 	minOutputBytes = 1 << 20 // output allowed whatever the input's size
 	outputPerInput = 8       // output allowed for each byte of input
@@ -51,7 +52,11 @@ func Parse(name, source string, now func() time.Time) (t *Template, err error) {
 	c := config.New()
 	// These are what the transformers library sets, and what model authors test with.
 	c.TrimBlocks, c.LeftStripBlocks, c.KeepTrailingNewline = true, true, false
-	inner, err := exec.NewTemplate(name, c, loader{name, source}, environment(now))
+	env, err := environment(now)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrTemplate, name, err)
+	}
+	inner, err := exec.NewTemplate(name, c, loader{name, source}, env)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrTemplate, name, reason(err, source))
 	}
@@ -122,12 +127,17 @@ func (l loader) Resolve(path string) (string, error) { return path, nil }
 func (l loader) Inherit(string) (loaders.Loader, error) { return l, nil }
 
 // environment is what templates may use: the language's own filters, tests and methods, without those that reach files or make output from nothing.
-func environment(now func() time.Time) *exec.Environment {
+func environment(now func() time.Time) (*exec.Environment, error) {
 	filters := exec.NewFilterSet(map[string]exec.FilterFunction{}).Update(builtins.Filters)
+	if err := filters.Replace("tojson", toJSON); err != nil {
+		return nil, err
+	}
+	methods := builtins.Methods
+	methods.Str = textMethods()
 	functions := exec.EmptyContext().Update(builtins.GlobalFunctions)
 	functions.Set("range", boundedRange)
 	functions.Set("lipsum", nil)
 	functions.Set("raise_exception", raiseException)
 	functions.Set("strftime_now", func(format string) string { return strftime(now(), format) })
-	return &exec.Environment{Context: functions, Filters: filters, Tests: builtins.Tests, ControlStructures: controlStructures(), Methods: builtins.Methods}
+	return &exec.Environment{Context: functions, Filters: filters, Tests: builtins.Tests, ControlStructures: controlStructures(), Methods: methods}, nil
 }
