@@ -73,10 +73,10 @@ func parseArray(c *cursor, key string, v *value) {
 	switch size := v.elem.bytes(); {
 	case c.err != nil:
 	case size > 0:
-		v.n = c.count(size, "length of "+key)
+		v.n = c.count(size, key)
 		v.data = c.take(v.n*size, key)
 	case v.elem == kindString:
-		v.n = c.count(8, "length of "+key)
+		v.n = c.count(8, key)
 		from := c.pos
 		for i := 0; i < v.n && c.err == nil; i++ {
 			c.str(key)

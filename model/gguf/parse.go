@@ -55,7 +55,7 @@ func (c *cursor) count(itemBytes int, what string) int {
 	at := c.pos
 	n := c.u64(what)
 	if c.err == nil && n > uint64(c.left()/itemBytes) {
-		c.fail(at, "%s is %d, more than the %d bytes that follow can hold", what, n, c.left())
+		c.fail(at, "%s: a length of %d, more than the %d bytes that follow can hold", what, n, c.left())
 		return 0
 	}
 	return int(n)
@@ -63,7 +63,7 @@ func (c *cursor) count(itemBytes int, what string) int {
 
 // str returns a string's bytes in place.
 func (c *cursor) str(what string) []byte {
-	n := c.count(1, what+"'s length")
+	n := c.count(1, what)
 	return c.take(n, what)
 }
 

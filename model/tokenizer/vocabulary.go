@@ -23,7 +23,7 @@ func newVocabulary(c Config) *vocabulary {
 	v.table = make([]int32, size)
 	v.ends = make([]uint32, 0, c.Count)
 	v.types = make([]Type, 0, c.Count)
-	var texts []byte
+	texts := make([]byte, 0, 8*c.Count) // about what vocabularies need
 	mergeable := make([]int32, 0, c.Count)
 	decode := decodeSPM
 	if c.Model == "gpt2" {
