@@ -14,13 +14,12 @@ import (
 
 // Config says how a model is laid out.
 type Config struct {
-	Devices             []gpuworker.Device // one slice each
-	Cuts                []int              // stages before which the graph is cut, one fewer than devices
-	KVBlocks            int
-	MaxRows, MaxLogits  int
-	Queue               gpuworker.Queue
-	CopyThroughHost     bool // hidden rows go by ReadOut and WriteIn, as between hosts
-	NoCheckOfLogitsBits bool // tokens alone are kept
+	Devices            []gpuworker.Device // one slice each
+	Cuts               []int              // stages before which the graph is cut, one fewer than devices
+	KVBlocks           int
+	MaxRows, MaxLogits int
+	Queue              gpuworker.Queue
+	CopyThroughHost    bool // hidden rows go by ReadOut and WriteIn, as between hosts
 }
 
 // Engine runs sequences over a lane of slices.
@@ -181,14 +180,12 @@ func (e *Engine) sample(s *Sequence, logits []float32) {
 			best = i
 		}
 	}
-	if !e.config.NoCheckOfLogitsBits {
-		h := fnv.New64a()
-		for _, x := range logits {
-			b := math.Float32bits(x)
-			_, _ = h.Write([]byte{byte(b), byte(b >> 8), byte(b >> 16), byte(b >> 24)})
-		}
-		s.Logits = append(s.Logits, h.Sum64())
+	h := fnv.New64a()
+	for _, x := range logits {
+		b := math.Float32bits(x)
+		_, _ = h.Write([]byte{byte(b), byte(b >> 8), byte(b >> 16), byte(b >> 24)})
 	}
+	s.Logits = append(s.Logits, h.Sum64())
 	if s.Keep {
 		s.Last = append(s.Last[:0], logits...)
 	}
