@@ -1,8 +1,8 @@
 package kernels
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 )
 
 func sumSquaresPortable(x []float32) float32 {
@@ -90,10 +90,15 @@ func (s *Set) SoftCap(x []float32, limit float32) {
 // mustBe panics with the sizes at fault when a caller's buffers don't fit.
 func mustBe(name string, ok bool, sizes ...int) {
 	if !ok {
-		panicSizes(name, sizes)
+		panicSizes(name, append([]int(nil), sizes...)) // a copy, so that callers need not put theirs on the heap
 	}
 }
 
+// panicSizes turns sizes into text one by one, so that those of a good call stay on its stack.
 func panicSizes(name string, sizes []int) {
-	panic(fmt.Sprintf("kernels: %s with sizes %v", name, sizes))
+	text := "kernels: " + name + " with sizes"
+	for _, n := range sizes {
+		text += " " + strconv.Itoa(n)
+	}
+	panic(text)
 }
