@@ -1,13 +1,14 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
 
-// spins is how often a waiting core looks before it parks: about 50 us, longer than the leader needs between two operators of a step, so that within
+// busySpins is how often a waiting core looks before it parks: about 50 us, longer than the leader needs between two operators of a step, so that within
 // a step nobody parks, and short enough that an idle device costs nothing.
-const spins = 50_000
+const busySpins = 50_000
 
 // call is one operator's work of a step. It runs on all of a device's cores at once, each doing the share that its index says; no share reads what another
 // one writes.
@@ -18,6 +19,7 @@ type call interface {
 // pool runs calls on several cores: the goroutine that owns the device leads, the others follow. A pool of one core has no others, and a call is a call.
 type pool struct {
 	cores int
+	spins int // before parking
 
 	// Written by the leader before round rises, read by the followers after.
 	call call
@@ -36,7 +38,10 @@ type pool struct {
 
 // newPool starts the followers. around wraps each of their goroutines.
 func newPool(cores int, around func(run func())) *pool {
-	p := &pool{cores: cores}
+	p := &pool{cores: cores, spins: busySpins}
+	if cores > runtime.GOMAXPROCS(0) {
+		p.spins = 1 // a core that spins would keep another from running
+	}
 	p.wake.L = &p.mu
 	for core := 1; core < cores; core++ {
 		p.followers.Go(func() { around(func() { p.follow(core) }) })
@@ -73,7 +78,7 @@ func (p *pool) unpark() {
 
 // await spins until ready, then parks.
 func (p *pool) await(ready func() bool) {
-	for range spins {
+	for range p.spins {
 		if ready() {
 			return
 		}
