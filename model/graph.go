@@ -56,6 +56,9 @@ func buildGraph(f *gguf.File) (*gmg.Graph, error) {
 		}
 	}
 	a.graph.ID = graphID(f, a.graph)
+	if err := a.graph.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", f.Path(), ErrFormat, err)
+	}
 	return a.graph, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"slicescheduler/gmg"
-	"slicescheduler/model/quant"
 )
 
 // Type is a tensor's type as numbered in GGUF files.
@@ -98,10 +97,10 @@ func TypeOf(d gmg.DType) (Type, bool) {
 
 // RowBytes returns the bytes of a row of cols elements, or an error when a row is not a whole number of blocks.
 func (t Type) RowBytes(cols int64) (int64, error) {
-	n, size := quant.Block(t.DType())
-	elements, bytes := int64(n), int64(size)
+	d := t.DType()
+	elements, bytes := int64(d.BlockSize()), int64(d.BlockBytes())
 	switch {
-	case elements == 0:
+	case !d.Valid():
 		return 0, fmt.Errorf("%w: tensors of %v; take a file in another format, Q8_0 or Q4_K_M for instance", ErrUnsupported, t)
 	case cols <= 0 || cols%elements != 0:
 		return 0, fmt.Errorf("%w: a row of %d elements is not a whole number of %v blocks of %d", ErrFormat, cols, t, elements)

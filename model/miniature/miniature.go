@@ -226,8 +226,8 @@ func (m *maker) matrix(name string, rows, cols int) {
 
 // add quantises values; types that can only be read get random blocks with small scales instead.
 func (m *maker) add(name string, dtype gmg.DType, values []float32, dims ...int64) {
-	elements, size := quant.Block(dtype)
-	if elements == 0 || dims[0]%int64(elements) != 0 {
+	elements, size := dtype.BlockSize(), dtype.BlockBytes()
+	if !dtype.Valid() || dims[0]%int64(elements) != 0 {
 		m.err = errors.Join(m.err, fmt.Errorf("%w: rows of %d do not fit blocks of %d in %s", ErrSpec, dims[0], elements, name))
 		return
 	}

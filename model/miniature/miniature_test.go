@@ -18,7 +18,7 @@ func TestEveryFamilyAndTypeOpens(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", arch, dtype), func(t *testing.T) {
 				spec := miniature.Default()
 				spec.Arch, spec.DType, spec.Layers = arch, dtype, 2
-				if block, _ := quant.Block(dtype); block == 256 {
+				if dtype.BlockSize() == 256 {
 					spec.Hidden, spec.FFN, spec.Heads, spec.KVHeads, spec.HeadDim = 256, 512, 4, 2, 64
 				}
 				checkMiniature(t, spec)

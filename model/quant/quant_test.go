@@ -143,7 +143,7 @@ func TestToFloat16IsNearest(t *testing.T) {
 
 func TestSizesAndTypesAreChecked(t *testing.T) {
 	for name, dtype := range types {
-		elements, size := Block(dtype)
+		elements, size := dtype.BlockSize(), dtype.BlockBytes()
 		if elements == 0 || size == 0 {
 			t.Fatalf("%s has no block", name)
 		}
