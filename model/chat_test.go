@@ -168,3 +168,17 @@ func TestRefusalsOfATemplateAreErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func BenchmarkEncodeChat(b *testing.B) {
+	m := openEmbedded(b, "tiny-story")
+	var messages []Message
+	for i := range 20 {
+		messages = append(messages, Message{Role: [...]string{"user", "assistant"}[i%2], Content: strings.Repeat("Tell me a story. ", 20)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.EncodeChat(messages, ChatOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,8 +1,11 @@
 package model
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"slicescheduler/model/embedded"
@@ -72,5 +75,25 @@ func checkEmbeddedChat(t *testing.T, m *Model, c embeddedChat) {
 	}
 	if text += d.Flush(); text != c.Text {
 		t.Errorf("continuation %q, want %q", text, c.Text)
+	}
+}
+
+// TestCutFilesAreRefused: a file that lost its end, as an interrupted download leaves it, is refused with path, offset and reason.
+func TestCutFilesAreRefused(t *testing.T) {
+	for _, name := range embedded.Names() {
+		data, err := embedded.File(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, lost := range []int{1, 33, 1024, 100_000, len(data) - 100, len(data) - 8} {
+			path := filepath.Join(t.TempDir(), name+".gguf")
+			if err := os.WriteFile(path, data[:len(data)-lost], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(path)
+			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "offset ") {
+				t.Errorf("%s less %d bytes: %v", name, lost, err)
+			}
+		}
 	}
 }

@@ -66,11 +66,11 @@ func DefaultDir() (string, error) {
 func (l *Library) List() ([]Listing, error) {
 	var out []Listing
 	for _, name := range embedded.Names() {
-		data, err := embedded.File(name)
+		size, err := embedded.Size(name)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Listing{Name: name, Bytes: int64(len(data)), Embedded: true})
+		out = append(out, Listing{Name: name, Bytes: size, Embedded: true})
 	}
 	for _, dir := range l.dirs {
 		entries, err := os.ReadDir(dir)
