@@ -126,7 +126,7 @@ func (o *appendOp) row(s *stepState, core, row int) {
 	pages := l.pages(s, core, int(s.sequence[row]))
 	x := l.qkv.at(row)
 	k, v := x[l.qWidth:l.qWidth+l.kvWidth], x[l.qWidth+l.kvWidth:]
-	l.shape.AppendKV(pages, int(s.position[row]), k, v)
+	s.kernels.AppendKV(&l.shape, pages, int(s.position[row]), k, v)
 }
 
 // activateOp is the gated activation.

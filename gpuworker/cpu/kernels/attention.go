@@ -47,16 +47,37 @@ func (p *Pages) page(i, size int) []byte {
 }
 
 // AppendKV stores one token's keys and values (KVHeads x HeadDim floats each), rounded to half, at a position.
-func (a *AttentionShape) AppendKV(p *Pages, position int, k, v []float32) {
+func (s *Set) AppendKV(a *AttentionShape, p *Pages, position int, k, v []float32) {
 	n := a.KVHeads * a.HeadDim
 	mustBe("AppendKV", len(k) == n && len(v) == n, len(k), len(v), n)
 	page, slot := p.page(position/PageTokens, int(a.PageBytes())), position%PageTokens
-	values := page[n*PageTokens*halfBytes:]
-	for i := range n {
-		binary.LittleEndian.PutUint16(page[(i*PageTokens+slot)*halfBytes:], floatToHalf(k[i]))
-		head, d := i/a.HeadDim, i%a.HeadDim
-		at := (head*PageTokens+slot)*a.HeadDim + d
-		binary.LittleEndian.PutUint16(values[at*halfBytes:], floatToHalf(v[i]))
+	keys, values := page[slot*halfBytes:], page[n*PageTokens*halfBytes:]
+	var halves [appendChunk]uint16
+	for from := 0; from < n; from += appendChunk {
+		chunk := halves[:min(appendChunk, n-from)]
+		s.halves(chunk, k[from:])
+		for i, h := range chunk {
+			binary.LittleEndian.PutUint16(keys[(from+i)*PageTokens*halfBytes:], h)
+		}
+	}
+	for head := range a.KVHeads {
+		row := values[(head*PageTokens+slot)*a.HeadDim*halfBytes:]
+		for from := 0; from < a.HeadDim; from += appendChunk {
+			chunk := halves[:min(appendChunk, a.HeadDim-from)]
+			s.halves(chunk, v[head*a.HeadDim+from:])
+			for i, h := range chunk {
+				binary.LittleEndian.PutUint16(row[(from+i)*halfBytes:], h)
+			}
+		}
+	}
+}
+
+// appendChunk is how many elements are rounded to half at once.
+const appendChunk = 64
+
+func halvesPortable(dst []uint16, src []float32) {
+	for i := range dst {
+		dst[i] = floatToHalf(src[i])
 	}
 }
 

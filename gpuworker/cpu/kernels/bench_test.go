@@ -97,7 +97,7 @@ func BenchmarkElementwise(b *testing.B) {
 			"GELU":     func() { s.GELU(out, x, y) },
 			"Add":      func() { s.Add(out, x, y) },
 			"RoPE":     func() { s.RoPE(out, 64, 64, gmg.RoPEInterleaved, table) },
-			"AppendKV": func() { a.AppendKV(&p, 3, x, y) },
+			"AppendKV": func() { s.AppendKV(&a, &p, 3, x, y) },
 		} {
 			b.Run(s.Name()+"/"+name, func(b *testing.B) {
 				for b.Loop() {

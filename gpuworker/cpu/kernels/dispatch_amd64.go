@@ -87,3 +87,13 @@ func (s *Set) page(a *pageArgs) {
 	}
 	pagePortable(a)
 }
+
+func (s *Set) halves(dst []uint16, src []float32) {
+	n := 0
+	if s.path == pathAVX2 {
+		if n = whole8(len(dst)); n > 0 {
+			halvesAVX2(&dst[0], &src[0], n/lanes)
+		}
+	}
+	halvesPortable(dst[n:], src[n:])
+}

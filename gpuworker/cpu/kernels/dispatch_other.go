@@ -29,3 +29,5 @@ func (s *Set) dots(out []float32, stride int, m *Matrix, from, to int, x *Rows, 
 }
 
 func (s *Set) page(a *pageArgs) { pagePortable(a) }
+
+func (s *Set) halves(dst []uint16, src []float32) { halvesPortable(dst, src) }

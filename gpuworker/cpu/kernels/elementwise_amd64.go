@@ -46,6 +46,9 @@ func scaleByAVX2(dst, src, weight *float32, steps int, factor, plus float32)
 func quantizeAVX2(ints *int8, scales *blockScale, x *float32, blocks int)
 
 //go:noescape
+func halvesAVX2(dst *uint16, src *float32, steps int)
+
+//go:noescape
 func keyScoresAVX2(scores *[16]float32, q *float32, keys *byte, headDim int)
 
 //go:noescape

@@ -165,3 +165,19 @@ loop:
 	JNZ    loop
 	VZEROUPPER
 	RET
+
+// func halvesAVX2(dst *uint16, src *float32, steps int)
+TEXT ·halvesAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ steps+16(FP), CX
+
+loop:
+	VMOVUPS   (SI), Y0
+	VCVTPS2PH $0, Y0, (DI)
+	ADDQ      $32, SI
+	ADDQ      $16, DI
+	DECQ      CX
+	JNZ       loop
+	VZEROUPPER
+	RET

@@ -272,7 +272,7 @@ func kvOf(r *rand.Rand, a *AttentionShape, tokens int) (p *Pages, keys, values [
 		keys[i], values[i] = halfToFloat(floatToHalf(keys[i])), halfToFloat(floatToHalf(values[i]))
 	}
 	for t := range tokens {
-		a.AppendKV(p, t, keys[t*n:(t+1)*n], values[t*n:(t+1)*n])
+		Portable().AppendKV(a, p, t, keys[t*n:(t+1)*n], values[t*n:(t+1)*n])
 	}
 	return p, keys, values
 }

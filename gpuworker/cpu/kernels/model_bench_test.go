@@ -79,7 +79,7 @@ func (m *smol) step(spent *[4]int64, now func() int64) {
 		for row := range m.rows {
 			at := m.qkv[row*smolQKV:][:smolQKV]
 			m.s.RoPE(at[:768], 64, 64, gmg.RoPEInterleaved, m.table)
-			m.a.AppendKV(&l.pages, m.start+row, at[576:768], at[768:])
+			m.s.AppendKV(&m.a, &l.pages, m.start+row, at[576:768], at[768:])
 		}
 		t3 := now()
 		m.s.Attention(m.h, smolHidden, m.qkv, smolQKV, m.rows, m.start, &l.pages, &m.a, 0, 9)

@@ -114,6 +114,28 @@ func TestAttentionPathsGiveTheSameBits(t *testing.T) {
 	}
 }
 
+func TestHalvesAreRoundedAlike(t *testing.T) {
+	r := random(t)
+	for _, s := range Available() {
+		for range 1000 {
+			var src [64]float32
+			var got, want [64]uint16
+			for i := range src {
+				bits := r.Uint32()
+				if i%2 == 0 { // around the range of halves
+					bits = bits&0x8fffffff | 0x30000000
+				}
+				src[i] = math.Float32frombits(bits)
+			}
+			s.halves(got[:], src[:])
+			halvesPortable(want[:], src[:])
+			if got != want {
+				t.Fatalf("%s: %v becomes %04x, want %04x", s.Name(), src, got, want)
+			}
+		}
+	}
+}
+
 func TestNothingIsAllocated(t *testing.T) {
 	r := random(t)
 	a := AttentionShape{Heads: 2, KVHeads: 1, HeadDim: 64, Scale: 0.125}
