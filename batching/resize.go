@@ -119,3 +119,32 @@ func (s *Scheduler) CopyFrom(o *Scheduler) {
 	s.pool.copyFrom(&o.pool)
 	s.stepID, s.arrived, s.fronted, s.paused, s.stats = o.stepID, o.arrived, o.fronted, o.paused, o.stats
 }
+
+// Adopt takes in a sequence whose KV is already in the pool, as after a migration or when a forecast starts from a running state: it has `tokens` tokens
+// of prompt and answer, all but the last of them computed, and decodes next. ErrQueueFull when its pages or a place among the running ones are missing.
+func (s *Scheduler) Adopt(r Request, tokens int) error {
+	if err := s.Fits(r.PromptTokens, r.MaxTokens); err != nil {
+		return err
+	}
+	if tokens < r.PromptTokens || tokens > r.PromptTokens+r.MaxTokens {
+		return fmt.Errorf("%w: %d tokens of %d prompt and at most %d answer tokens", ErrRequest, tokens, r.PromptTokens, r.MaxTokens)
+	}
+	if _, ok := s.slotOf[r.ID]; ok {
+		return fmt.Errorf("%w: %d", ErrDuplicate, r.ID)
+	}
+	need := s.pagesFor(tokens - 1)
+	if s.running.len() >= s.config.MaxSequences || need > s.pool.available() {
+		return fmt.Errorf("%w: %d sequences run, %d pages of %d needed are free", ErrQueueFull, s.running.len(), s.pool.available(), need)
+	}
+	slot := s.enter(r)
+	q := &s.seqs[slot]
+	q.tokens, q.computed, q.state, q.counted = int32(tokens), int32(tokens-1), stateRunning, true
+	if !s.config.CountOnly {
+		q.pages = s.newTable()
+	}
+	s.grow(q, need)
+	s.running.insert(s.seqs, slot)
+	s.seal(q, q.computed)
+	s.checkInvariants()
+	return nil
+}

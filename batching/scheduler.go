@@ -103,21 +103,27 @@ func (s *Scheduler) Add(r Request) error {
 	if max := s.config.MaxQueue; max > 0 && s.waiting.len() >= max {
 		return fmt.Errorf("%w: %d requests wait", ErrQueueFull, max)
 	}
+	slot := s.enter(r)
+	s.seqs[slot].state = stateWaiting
+	s.waiting.insert(s.seqs, slot)
+	return nil
+}
+
+// enter gives a request a slot and a rank.
+func (s *Scheduler) enter(r Request) int32 {
 	slot := s.newSlot()
-	q := &s.seqs[slot]
-	*q = sequence{
-		id: r.ID, blocks: r.Blocks, waitNs: r.ArrivalNs, pages: q.pages,
+	s.seqs[slot] = sequence{
+		id: r.ID, blocks: r.Blocks, waitNs: r.ArrivalNs,
 		prompt: int32(r.PromptTokens), limit: int32(r.PromptTokens + r.MaxTokens), tokens: int32(r.PromptTokens),
-		state: stateWaiting,
 	}
+	q := &s.seqs[slot]
 	s.arrived++
 	q.rank.seq = s.arrived
 	if s.config.Order == OrderAged {
 		q.rank.key = r.ArrivalNs - int64(r.Priority)*s.config.AgeNs
 	}
 	s.slotOf[r.ID] = slot
-	s.waiting.insert(s.seqs, slot)
-	return nil
+	return slot
 }
 
 func (s *Scheduler) newSlot() int32 {
