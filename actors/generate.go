@@ -40,8 +40,8 @@ func (n *Node) Generate(ctx context.Context, r GenerateRequest) (Stream, error) 
 	case err = <-q.admitted:
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-n.rt.life.Done():
-		err = ErrShutdown
+	case <-n.rt.broken:
+		err = n.rt.brokenError()
 	}
 	if err != nil {
 		q.stream.Close()

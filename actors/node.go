@@ -15,8 +15,9 @@ import (
 	"slicescheduler/gmg"
 )
 
-// deadLetterPeriod is the period over which the actor system counts letters to actors that are gone, before it logs their number.
-const deadLetterPeriod = 50 * time.Millisecond
+// deadLetterPeriod is how long the actor system counts letters to actors that are gone before it logs their number. It does so in a goroutine that
+// can't be stopped, so Close waits for it.
+const deadLetterPeriod = time.Millisecond
 
 // Node is a running node: its devices, tenants and the actors that serve them. It implements API.
 type Node struct {
@@ -68,6 +69,7 @@ func newRuntime(c NodeConfig) *runtime {
 	logger := c.Logger.With("node", c.Name)
 	return &runtime{
 		config: c, log: logger, supervisor: newSupervisor(), tenants: newDirectory(), metrics: newMetrics(),
+		broken: make(chan struct{}),
 		system: actor.NewActorSystem(
 			actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quietLogger(logger) }),
 			actor.WithDeadLetterThrottleInterval(deadLetterPeriod),
@@ -92,24 +94,24 @@ func (n *Node) start() error {
 	rt := n.rt
 	rt.snapshot.Store(store.Snapshot())
 	graph := &gmgActor{rt: rt, store: store}
-	if rt.gmg, err = rt.spawn(gmgName, func() crashable { return graph }); err != nil {
+	if rt.gmg, err = rt.spawnCore(gmgName, func() crashable { return graph }); err != nil {
 		return err
 	}
 	gateway := &gatewayActor{rt: rt, requests: make(map[uint64]*request)}
-	if rt.gateway, err = rt.spawn(gatewayName, func() crashable { return gateway }); err != nil {
+	if rt.gateway, err = rt.spawnCore(gatewayName, func() crashable { return gateway }); err != nil {
 		return err
 	}
 	rt.planner = rt.pid(plannerName)
 	for _, d := range rt.config.Devices {
 		gpu := newGPUActor(rt, d)
-		pid, err := rt.spawn(gpuPrefix+string(gpu.id), func() crashable { return gpu })
+		pid, err := rt.spawnCore(gpuPrefix+string(gpu.id), func() crashable { return gpu })
 		if err != nil {
 			return err
 		}
 		rt.gpus = append(rt.gpus, pid)
 	}
 	plan := newPlannerActor(rt)
-	if rt.planner, err = rt.spawn(plannerName, func() crashable { return plan }); err != nil {
+	if rt.planner, err = rt.spawnCore(plannerName, func() crashable { return plan }); err != nil {
 		return err
 	}
 	rt.goroutine(func() { rt.ticker(n.publishers) })
@@ -170,6 +172,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.rt.background.Wait()
 	n.stopActors()
 	n.rt.system.Shutdown()
+	<-time.After(2 * deadLetterPeriod)
 	return n.store.Close()
 }
 
@@ -183,25 +186,26 @@ func (n *Node) drain(ctx context.Context) {
 	select {
 	case <-drained:
 		return
+	case <-n.rt.broken:
 	case <-ctx.Done():
 	}
 	aborted := make(chan struct{})
 	n.rt.send(n.rt.gateway, drainGateway{abort: true, drained: aborted})
-	<-aborted
+	n.rt.await(aborted)
 }
 
 func (n *Node) closeDevices() {
 	for _, pid := range n.rt.gpus {
 		done := make(chan struct{})
 		n.rt.send(pid, closeDevice{done})
-		<-done
+		n.rt.await(done)
 	}
 }
 
 // stopActors stops the node's own actors and waits for them.
 func (n *Node) stopActors() {
-	pids := append([]*actor.PID(nil), n.rt.gpus...)
-	for _, pid := range append(pids, n.rt.planner, n.rt.gateway, n.rt.gmg) {
+	pids := append([]*actor.PID{n.rt.planner}, n.rt.gpus...)
+	for _, pid := range append(pids, n.rt.gateway, n.rt.gmg) {
 		if pid != nil {
 			_ = n.rt.system.Root.StopFuture(pid).Wait() // a planner that was never started isn't there to answer
 		}
@@ -212,15 +216,19 @@ func (n *Node) stopActors() {
 func (n *Node) stopTenant(e *tenantEntry) {
 	if e.pid != nil {
 		n.rt.send(e.pid, removeTenant{})
-		<-e.gone
+		n.rt.await(e.gone)
 		done := make(chan struct{})
 		n.rt.send(n.rt.gateway, tenantGone{entry: e, err: fmt.Errorf("%w: %s was removed", ErrNoTenant, e.spec.ID), done: done})
-		<-done
+		n.rt.await(done)
 	}
 	n.rt.tenants.remove(e.spec.ID)
 	e.using.Lock()
 	defer e.using.Unlock()
 	e.ended = true
+	if e.pid != nil && !e.isGone() {
+		n.rt.log.Error("tenant doesn't stop, its model stays open", "tenant", e.spec.ID)
+		return
+	}
 	if e.release != nil {
 		e.release()
 	}

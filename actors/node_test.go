@@ -84,7 +84,9 @@ func start(t testing.TB, c NodeConfig) *testNode {
 // stop closes the node and its devices, and checks that the node held nothing of them any more.
 func (n *testNode) stop() {
 	n.t.Helper()
-	if err := n.Close(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := n.Close(ctx); err != nil {
 		n.t.Errorf("close: %v", err)
 	}
 	for _, d := range n.devices {
@@ -111,7 +113,7 @@ func (n *testNode) submit(s gmg.TenantSpec) {
 // await waits until a tenant is in a state.
 func (n *testNode) await(id gmg.TenantID, state string) TenantStatus {
 	n.t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for {
 		s, err := n.Tenant(n.t.Context(), id)
 		if err != nil {
@@ -145,13 +147,18 @@ type answer struct {
 	last     Event
 }
 
+// patience is how long anything may take before a test gives it up; in a bubble it passes in no time.
+const patience = 10 * time.Minute
+
 // read reads a stream to its end and checks that it ends once.
 func read(t testing.TB, s Stream) answer {
 	t.Helper()
 	var a answer
 	var text strings.Builder
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for {
-		e, err := s.Next(t.Context())
+		e, err := s.Next(ctx)
 		if err != nil {
 			t.Fatalf("request %s: %v", s.ID(), err)
 		}
@@ -172,7 +179,9 @@ func read(t testing.TB, s Stream) answer {
 
 func (n *testNode) generate(r GenerateRequest) answer {
 	n.t.Helper()
-	s, err := n.Generate(n.t.Context(), r)
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	s, err := n.Generate(ctx, r)
 	if err != nil {
 		n.t.Fatal(err)
 	}

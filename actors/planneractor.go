@@ -39,8 +39,12 @@ type placement struct {
 	lane    gmg.Lane
 	after   phase // what follows dropping
 	reason  string
+	tries   int  // plans in a row that a device refused
 	removed bool // the tenant is to go
 }
+
+// planTries is how often a refused plan is made anew at once, before it waits until memory frees.
+const planTries = 3
 
 // plannerActor places tenants' lanes by first fit, one plan at a time: sizes of all devices, reserve on those chosen, commit on all, else drop and try again
 // when memory frees. Its state outlives a restart.
@@ -123,8 +127,13 @@ func (p *plannerActor) next(ctx actor.Context) {
 	pl.phase, pl.refused = phaseSizing, ""
 	pl.sizes, pl.open = make(map[string]*protocol.SizeReply), make(map[string]bool)
 	for _, d := range p.order {
-		pl.open[d] = true
-		ctx.Request(p.gpus[d], &protocol.SizeQuery{Plan: pl.plan, Tenant: pl.tenant})
+		if gpu := p.gpus[d]; gpu != nil {
+			pl.open[d] = true
+			ctx.Request(gpu, &protocol.SizeQuery{Plan: pl.plan, Tenant: pl.tenant})
+		}
+	}
+	if len(pl.open) == 0 {
+		p.settle(ctx, pl, phaseFailed, "no device is left")
 	}
 }
 
@@ -195,7 +204,7 @@ func (p *plannerActor) choose(pl *placement) (planner.Placement, error) {
 
 // reserve asks the chosen devices to promise the memory.
 func (p *plannerActor) reserve(ctx actor.Context, pl *placement, chosen planner.Placement) {
-	pl.phase, pl.lane.Slices, pl.lane.Epoch = phaseReserving, chosen.Slices, pl.epoch
+	pl.phase, pl.refused, pl.lane.Slices, pl.lane.Epoch = phaseReserving, "", chosen.Slices, pl.epoch
 	for i, s := range chosen.Slices {
 		pl.open[string(s.Device)] = true
 		ctx.Request(p.gpus[string(s.Device)], &protocol.Reserve{
@@ -222,10 +231,13 @@ func (p *plannerActor) reserved(ctx actor.Context, m *protocol.ReserveReply) {
 	switch {
 	case pl.removed:
 		p.drop(ctx, pl, phaseFailed, "")
+	case pl.refused != "" && pl.tries < planTries:
+		pl.tries++
+		p.drop(ctx, pl, phaseQueued, pl.refused) // what it was planned with has changed
 	case pl.refused != "":
 		p.drop(ctx, pl, phaseWaiting, "waits for memory: "+pl.refused)
 	default:
-		pl.phase = phaseLoading
+		pl.phase, pl.tries = phaseLoading, 0
 		for _, s := range pl.lane.Slices {
 			ctx.Request(p.gpus[string(s.Device)], &protocol.Commit{Plan: pl.plan, Epoch: pl.epoch})
 		}

@@ -50,7 +50,8 @@ func (p *plannerActor) settle(ctx actor.Context, pl *placement, to phase, reason
 	p.done(ctx, pl)
 }
 
-// drop takes a plan back from every device; after says what follows when all of its memory is free.
+// drop takes a plan back from every device; after says what follows when all of its memory is free. Slices go in the lane's order, each when the one before
+// is gone, so that none copies rows into one that is being dropped.
 func (p *plannerActor) drop(ctx actor.Context, pl *placement, after phase, reason string) {
 	if pl.phase == phaseDropping {
 		return
@@ -59,23 +60,37 @@ func (p *plannerActor) drop(ctx actor.Context, pl *placement, after phase, reaso
 	clear(pl.open)
 	for _, s := range pl.lane.Slices {
 		pl.open[string(s.Device)] = true
-		ctx.Request(p.gpus[string(s.Device)], &protocol.Drop{Plan: pl.plan})
 	}
 	if after == phaseQueued {
 		p.tell(ctx, pl) // the tenant must not use the lane any more
 	}
+	p.dropNext(ctx, pl)
 }
 
-// dropped goes on when the last device has given the memory back. Others that wait for memory get their turn.
+// dropNext drops the first slice that is left, or goes on when none is. A device whose actor is gone holds nothing that could be dropped.
+func (p *plannerActor) dropNext(ctx actor.Context, pl *placement) {
+	for _, s := range pl.lane.Slices {
+		if !pl.open[string(s.Device)] {
+			continue
+		}
+		if gpu := p.gpus[string(s.Device)]; gpu != nil {
+			ctx.Request(gpu, &protocol.Drop{Plan: pl.plan})
+			return
+		}
+		delete(pl.open, string(s.Device))
+	}
+	p.allDropped(ctx, pl)
+}
+
 func (p *plannerActor) dropped(ctx actor.Context, m *protocol.Dropped) {
-	pl := p.byPlan(m.Plan)
-	if pl == nil || pl.phase != phaseDropping || !pl.open[m.Device] {
-		return
+	if pl := p.byPlan(m.Plan); pl != nil && pl.phase == phaseDropping && pl.open[m.Device] {
+		delete(pl.open, m.Device)
+		p.dropNext(ctx, pl)
 	}
-	delete(pl.open, m.Device)
-	if len(pl.open) > 0 {
-		return
-	}
+}
+
+// allDropped goes on when the last device has given the memory back. Others that wait for memory get their turn.
+func (p *plannerActor) allDropped(ctx actor.Context, pl *placement) {
 	pl.lane.Slices = nil
 	waiting := p.waiting()
 	switch {
@@ -157,6 +172,7 @@ func (p *plannerActor) deviceGone(ctx actor.Context, who *actor.PID) {
 		if !pid.Equal(who) {
 			continue
 		}
+		delete(p.gpus, device)
 		p.deviceFailed(ctx, device, reason)
 		if pl := p.active; pl != nil {
 			p.sized(ctx, &protocol.SizeReply{Plan: pl.plan, Device: device, Error: reason})

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type runtime struct {
 	sequence   atomic.Uint64                // of requests
 	background sync.WaitGroup               // goroutines that are no actors
 	life       context.Context              // ends with the node
+	broken     chan struct{}                // closed when one of the node's own actors has stopped for good
+	brokenBy   atomic.Pointer[string]       // its name
 }
 
 func (rt *runtime) nowNs() int64 { return time.Now().UnixNano() }
@@ -61,8 +64,23 @@ func ask[T any](ctx context.Context, rt *runtime, to *actor.PID, query func(chan
 		return answer, nil
 	case <-ctx.Done():
 		return answer, ctx.Err()
-	case <-rt.life.Done():
-		return answer, ErrShutdown
+	case <-rt.broken:
+		return answer, rt.brokenError()
+	}
+}
+
+func (rt *runtime) brokenError() error {
+	if name := rt.brokenBy.Load(); name != nil {
+		return fmt.Errorf("%w: %s has stopped", ErrShutdown, *name)
+	}
+	return ErrShutdown
+}
+
+// await blocks until done is closed, or nobody is left to close it.
+func (rt *runtime) await(done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-rt.broken:
 	}
 }
 

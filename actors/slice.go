@@ -3,7 +3,6 @@ package actors
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +30,7 @@ type loadedSlice struct {
 	steps  atomic.Int64
 	busyNs atomic.Int64
 
-	mu     sync.RWMutex // held for reading while a slice before copies rows in
+	// runner is closed after the slices before are gone, so none of them copies into it any more.
 	runner *gpuworker.SliceRunner
 	stuck  atomic.Bool // a step never ended: the device may still use the memory
 }
@@ -39,23 +38,11 @@ type loadedSlice struct {
 func (s *loadedSlice) name() string { return sliceName(s.lane, s.epoch, s.index) }
 func (s *loadedSlice) last() bool   { return s.index == s.count-1 }
 
-// passTo copies a step's hidden rows to the next slice of the lane and waits for it.
-func (s *loadedSlice) passTo(next *loadedSlice, slot, rows int, wait func(gpuworker.Event) error) error {
-	next.mu.RLock()
-	defer next.mu.RUnlock()
-	if next.runner == nil {
-		return fmt.Errorf("slice %s is being dropped", next.name())
-	}
-	return wait(s.runner.PassTo(gpuworker.QueueHome, slot, next.runner, rows))
-}
-
-// close gives the slice's memory back, once nobody copies into it any more. What a hung device may still use stays held until the device is closed.
+// close gives the slice's memory back. What a hung device may still use stays held until the device is closed.
 func (s *loadedSlice) close() error {
 	if s.stuck.Load() {
 		return fmt.Errorf("%s hangs on its device: %w", s.name(), errHung)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.runner == nil {
 		return nil
 	}
@@ -206,7 +193,7 @@ func (a *sliceActor) passOn(ctx actor.Context, m *protocol.RunStep) error {
 		}
 		a.next, a.nextPID = next.(*loadedSlice), a.rt.pid(name)
 	}
-	return a.slice.passTo(a.next, int(m.Slot), int(m.Rows), a.wait)
+	return a.wait(a.slice.runner.PassTo(gpuworker.QueueHome, int(m.Slot), a.next.runner, int(m.Rows)))
 }
 
 func (a *sliceActor) tenant(m *protocol.RunStep) *actor.PID {

@@ -161,5 +161,10 @@ func (n *Node) Ready(context.Context) (bool, string) {
 	if n.closing.Load() {
 		return false, ErrShutdown.Error()
 	}
-	return true, ""
+	select {
+	case <-n.rt.broken:
+		return false, n.rt.brokenError().Error()
+	default:
+		return true, ""
+	}
 }

@@ -25,6 +25,7 @@ type guarded struct {
 	rt    *runtime
 	name  string
 	actor crashable
+	core  bool // one of those without which the node can't go on
 }
 
 // Receive implements actor.Actor.
@@ -40,23 +41,38 @@ func (g *guarded) Receive(ctx actor.Context) {
 		g.rt.config.inject(g.name, ctx.Message())
 	}
 	g.actor.Receive(ctx)
+	if _, stopped := ctx.Message().(*actor.Stopped); stopped && g.core {
+		g.rt.breakDown(g.name)
+	}
 }
 
-// props describes an actor that make produces anew for each of its lives.
-func (rt *runtime) props(name string, produce func() crashable) *actor.Props {
-	return actor.PropsFromProducer(
-		func() actor.Actor { return &guarded{rt, name, produce()} },
+// spawn starts a top-level actor under a name; produce makes it anew for each of its lives.
+func (rt *runtime) spawn(name string, produce func() crashable) (*actor.PID, error) {
+	return rt.spawnGuarded(name, false, produce)
+}
+
+// spawnCore starts an actor without which the node can't go on.
+func (rt *runtime) spawnCore(name string, produce func() crashable) (*actor.PID, error) {
+	return rt.spawnGuarded(name, true, produce)
+}
+
+func (rt *runtime) spawnGuarded(name string, core bool, produce func() crashable) (*actor.PID, error) {
+	props := actor.PropsFromProducer(
+		func() actor.Actor { return &guarded{rt, name, produce(), core} },
 		actor.WithGuardian(rt.supervisor), actor.WithSupervisor(rt.supervisor),
 	)
-}
-
-// spawn starts a top-level actor under a name.
-func (rt *runtime) spawn(name string, produce func() crashable) (*actor.PID, error) {
-	pid, err := rt.system.Root.SpawnNamed(rt.props(name, produce), name)
+	pid, err := rt.system.Root.SpawnNamed(props, name)
 	if err != nil {
 		return nil, fmt.Errorf("start actor %s: %w", name, err)
 	}
 	return pid, nil
+}
+
+// breakDown notes that one of the node's own actors has stopped for good.
+func (rt *runtime) breakDown(name string) {
+	if rt.brokenBy.CompareAndSwap(nil, &name) {
+		close(rt.broken)
+	}
 }
 
 func newSupervisor() actor.SupervisorStrategy {
