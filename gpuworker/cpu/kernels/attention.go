@@ -105,9 +105,14 @@ func (s *Set) Attention(out []float32, outStride int, q []float32, qStride, rows
 	mustBe("Attention", 0 <= headFrom && headFrom <= headTo && headTo <= a.Heads && rows >= 0 && start >= 0, headFrom, headTo, a.Heads, rows, start)
 	group := a.Heads / a.KVHeads
 	for h := headFrom; h < headTo; h++ {
-		for i := range rows {
-			at := h * a.HeadDim
-			s.query(out[i*outStride+at:][:a.HeadDim], q[i*qStride+at:][:a.HeadDim], start+i, p, a, h/group)
+		at := h * a.HeadDim
+		for i := 0; i < rows; {
+			n := s.tile(out[i*outStride+at:], outStride, q[i*qStride+at:], qStride, rows-i, start+i, p, a, h/group)
+			if n == 0 {
+				n = 1
+				s.query(out[i*outStride+at:][:a.HeadDim], q[i*qStride+at:][:a.HeadDim], start+i, p, a, h/group)
+			}
+			i += n
 		}
 	}
 }
@@ -115,10 +120,7 @@ func (s *Set) Attention(out []float32, outStride int, q []float32, qStride, rows
 // query computes one head of one row.
 func (s *Set) query(out, q []float32, position int, p *Pages, a *AttentionShape, kvHead int) {
 	clear(out)
-	first := 0
-	if a.Window > 0 {
-		first = max(0, position+1-a.Window)
-	}
+	first := a.firstSeen(position)
 	var state softState
 	state.largest = float32(math.Inf(-1))
 	args := pageArgs{q: q, out: out, scale: a.Scale, cap: a.SoftCap, state: &state}
@@ -130,6 +132,19 @@ func (s *Set) query(out, q []float32, position int, p *Pages, a *AttentionShape,
 		args.from, args.to = max(first-i*PageTokens, 0), min(position+1-i*PageTokens, PageTokens)
 		s.page(&args)
 	}
+	finish(out, &state)
+}
+
+// firstSeen returns the first position that a query at a position sees.
+func (a *AttentionShape) firstSeen(position int) int {
+	if a.Window > 0 {
+		return max(0, position+1-a.Window)
+	}
+	return 0
+}
+
+// finish divides the weighted sum by the sum of weights.
+func finish(out []float32, state *softState) {
 	factor := 1 / sumLanes(&state.sums)
 	for d, v := range out {
 		out[d] = v * factor

@@ -97,3 +97,13 @@ func (s *Set) halves(dst []uint16, src []float32) {
 	}
 	halvesPortable(dst[n:], src[n:])
 }
+
+// tile computes one head of some of the rows together and returns how many, 0 when they are better done one by one.
+func (s *Set) tile(out []float32, outStride int, q []float32, qStride, rows, start int, p *Pages, a *AttentionShape, kvHead int) int {
+	n := min(rows, tileRows)
+	if s.path != pathAVX2 || n < tileFewest || a.HeadDim > tileHeadDims {
+		return 0
+	}
+	tileAVX2(out, outStride, q, qStride, n, start, p, a, kvHead)
+	return n
+}

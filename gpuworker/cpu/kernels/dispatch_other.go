@@ -31,3 +31,7 @@ func (s *Set) dots(out []float32, stride int, m *Matrix, from, to int, x *Rows, 
 func (s *Set) page(a *pageArgs) { pagePortable(a) }
 
 func (s *Set) halves(dst []uint16, src []float32) { halvesPortable(dst, src) }
+
+func (s *Set) tile(out []float32, outStride int, q []float32, qStride, rows, start int, p *Pages, a *AttentionShape, kvHead int) int {
+	return 0
+}

@@ -1,9 +1,6 @@
 package kernels
 
-import (
-	"math"
-	"unsafe"
-)
+import "math"
 
 // expTable are the constants of the assembly, each in 8 lanes. Read only; a variable because assembly can't read constants.
 var expTable = [...][lanes]float32{
@@ -17,15 +14,6 @@ var expTable = [...][lanes]float32{
 }
 
 func eight(v float32) [lanes]float32 { return [lanes]float32{v, v, v, v, v, v, v, v} }
-
-// seenTable gives masks of the tokens [from, to) of a page: all bits at and after token from in the 16 entries from 16-from on, and before
-// token to in those from 32-to on.
-var seenTable = func() (t [3 * PageTokens]uint32) {
-	for i := PageTokens; i < 2*PageTokens; i++ {
-		t[i] = math.MaxUint32
-	}
-	return t
-}()
 
 //go:noescape
 func siluAVX2(dst, gate, up *float32, steps int)
@@ -48,15 +36,6 @@ func quantizeAVX2(ints *int8, scales *blockScale, x *float32, blocks int)
 //go:noescape
 func halvesAVX2(dst *uint16, src *float32, steps int)
 
-//go:noescape
-func keyScoresAVX2(scores *[16]float32, q *float32, keys *byte, headDim int)
-
-//go:noescape
-func softmaxAVX2(scores *[16]float32, state *softState, from, to int, scale float32) (factor float32)
-
-//go:noescape
-func valuesAVX2(out *float32, values *byte, weights *float32, tokens, headDim int, factor float32)
-
 // whole8 returns how many elements of n the vector loops take; the rest goes to the portable path.
 func whole8(n int) int { return n &^ (lanes - 1) }
 
@@ -70,17 +49,4 @@ func sumSquaresVector(x []float32) float32 {
 		l[i] = l[i] + float32(v*v)
 	}
 	return sumLanes(&l)
-}
-
-func pageAVX2(a *pageArgs) {
-	var scores [PageTokens]float32
-	keyScoresAVX2(&scores, &a.q[0], &a.keys[0], len(a.q))
-	factor := float32(1)
-	if a.cap != 0 {
-		pageSoftmax(&scores, a)
-	} else {
-		factor = softmaxAVX2(&scores, a.state, a.from, a.to, a.scale)
-	}
-	values := unsafe.Pointer(&a.values[a.from*len(a.out)*halfBytes])
-	valuesAVX2(&a.out[0], (*byte)(values), &scores[a.from], a.to-a.from, len(a.out), factor)
 }

@@ -96,6 +96,7 @@ func TestAttentionPathsGiveTheSameBits(t *testing.T) {
 			{Heads: 6, KVHeads: 2, HeadDim: 64, Scale: 0.125},
 			{Heads: 4, KVHeads: 1, HeadDim: 256, Scale: 0.0625, Window: 21},
 			{Heads: 3, KVHeads: 3, HeadDim: 8, Scale: 0.2, SoftCap: 5},
+			{Heads: 2, KVHeads: 1, HeadDim: 72, Scale: 0.2, Window: 37},
 			{Heads: 2, KVHeads: 1, HeadDim: 136, Scale: 0.2, SoftCap: 5, Window: 3},
 		} {
 			tokens := 20 + r.IntN(60)
