@@ -69,3 +69,5 @@ func copyEmbedded(t testing.TB, path string) {
 		t.Fatal(err)
 	}
 }
+
+func devicesOf(d ...gpuworker.Device) []gpuworker.Device { return d }

@@ -313,8 +313,8 @@ func TestTenantWaitsForMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := n.await("b", stateLoading); !strings.Contains(status.Reason, "memory") {
-			t.Errorf("reason %q", status.Reason)
+		for !strings.Contains(n.await("b", stateLoading).Reason, "memory") {
+			pause()
 		}
 		if err := n.RemoveTenant(t.Context(), "a"); err != nil {
 			t.Fatal(err)

@@ -129,6 +129,18 @@ func (n *testNode) await(id gmg.TenantID, state string) TenantStatus {
 	}
 }
 
+// awaitIdle waits until all pages of a tenant are free.
+func (n *testNode) awaitIdle(id gmg.TenantID) {
+	n.t.Helper()
+	deadline := time.Now().Add(patience)
+	for s := n.await(id, stateReady); s.KVFree != s.KVTotal || s.Running > 0; s = n.await(id, stateReady) {
+		if time.Now().After(deadline) {
+			n.t.Fatalf("%d of %d pages free, %d requests run", s.KVFree, s.KVTotal, s.Running)
+		}
+		pause()
+	}
+}
+
 // pause lets time pass: no longer than it takes others in a bubble, and little without one.
 func pause() { <-time.After(time.Millisecond) }
 
