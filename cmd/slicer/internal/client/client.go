@@ -142,11 +142,18 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 	return nil
 }
 
-// list fetches a listing.
+// list fetches a listing, which comes as an object with one field named like the end of the path.
 func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
-	out := []T{}
-	err := c.call(ctx, http.MethodGet, path, nil, &out)
-	return out, err
+	var out map[string][]T
+	if err := c.call(ctx, http.MethodGet, path, nil, &out); err != nil {
+		return nil, err
+	}
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	items, found := out[name]
+	if !found {
+		return nil, fmt.Errorf("GET %s%s: answer has no %q", c.base, path, name)
+	}
+	return items, nil
 }
 
 // Tenants lists all tenants.

@@ -129,3 +129,22 @@ func TestPaths(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestListings(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		answers := map[string]string{"/admin/v1/tenants": `{"tenants":[{"spec":{"id":"a"}}]}`, "/admin/v1/devices": `{"devices":[]}`, "/admin/v1/nodes": `[]`, "/admin/v1/slices": `{}`}
+		_, _ = io.WriteString(w, answers[r.URL.Path])
+	})
+	if got, err := c.Tenants(t.Context()); err != nil || len(got) != 1 || got[0].Spec.ID != "a" {
+		t.Errorf("tenants: %+v, %v", got, err)
+	}
+	if got, err := c.Devices(t.Context()); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("devices: %+v, %v; want an empty list", got, err)
+	}
+	if _, err := c.Nodes(t.Context()); err == nil {
+		t.Error("nodes: an answer of another shape was accepted")
+	}
+	if _, err := c.Slices(t.Context()); err == nil {
+		t.Error("slices: an answer without them was accepted")
+	}
+}
