@@ -17,9 +17,9 @@ func TestEveryFamilyAndTypeOpens(t *testing.T) {
 		for dtype := gmg.F32; dtype <= gmg.Q6_K; dtype++ {
 			t.Run(fmt.Sprintf("%s/%d", arch, dtype), func(t *testing.T) {
 				spec := miniature.Default()
-				spec.Arch, spec.DType, spec.Layers = arch, dtype, 2
+				spec.Arch, spec.DType, spec.Layers = arch, dtype, 1
 				if dtype.BlockSize() == 256 {
-					spec.Hidden, spec.FFN, spec.Heads, spec.KVHeads, spec.HeadDim = 256, 512, 4, 2, 64
+					spec.Hidden, spec.FFN, spec.Heads, spec.KVHeads, spec.HeadDim = 256, 256, 4, 2, 64
 				}
 				checkMiniature(t, spec)
 			})
