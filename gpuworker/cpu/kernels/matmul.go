@@ -48,25 +48,24 @@ func (s *Set) partOfGroup(out []float32, stride int, m *Matrix, from, to int, x 
 	}
 }
 
-// groupPortable writes 8 products for each of n activation rows.
+// groupPortable writes 8 products for each of n <= rowTile activation rows; each weight block is unpacked once for all of them.
 func groupPortable(out []float32, stride int, m *Matrix, group int, x *Rows, first, n int) {
 	var b block32
 	for lane := range groupRows {
-		for i := range n {
-			out[i*stride+lane] = 0
+		var acc, acc2 [rowTile]float32
+		for k := range m.blocks {
+			m.get(group*groupRows+lane, k, &b)
+			for i := range n {
+				block := (first+i)*m.blocks + k
+				acc[i], acc2[i] = dotBlock(acc[i], acc2[i], &b, x.ints[block*blockCols:(block+1)*blockCols], &x.scales[block])
+			}
 		}
 		for i := range n {
-			row := first + i
-			ints, scales := x.ints[row*x.Cols:(row+1)*x.Cols], x.scales[row*m.blocks:(row+1)*m.blocks]
-			var acc, acc2 float32
-			for k := range scales {
-				m.get(group*groupRows+lane, k, &b)
-				acc, acc2 = dotBlock(acc, acc2, &b, ints[k*blockCols:(k+1)*blockCols], &scales[k])
-			}
+			y := acc[i]
 			if m.layout.class == classSmall {
-				acc = acc + float32(m.layout.zero*acc2)
+				y = y + float32(m.layout.zero*acc2[i])
 			}
-			out[i*stride+lane] = acc
+			out[i*stride+lane] = y
 		}
 	}
 }
