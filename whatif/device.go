@@ -1,0 +1,199 @@
+package whatif
+
+import "math"
+
+// enqueue adds a run to a device's queue and starts it if nothing runs.
+func (w *island) enqueue(r run, spec int) {
+	di := w.deviceAt(spec)
+	d := &w.devices[di]
+	w.seq++
+	r.order, r.queuedNs = w.seq, w.now
+	if !d.busy {
+		w.start(di, r)
+		return
+	}
+	i := len(d.queue)
+	d.queue = append(d.queue, r)
+	for i > 0 && r.ahead(&d.queue[i-1]) {
+		d.queue[i] = d.queue[i-1]
+		i--
+	}
+	d.queue[i] = r
+	if d.current.borrowed && !r.borrowed {
+		w.yieldSoon(di)
+	}
+}
+
+// ahead is the order of a device's queue: home work before borrowed work, then as it came.
+func (r *run) ahead(o *run) bool {
+	if r.borrowed != o.borrowed {
+		return !r.borrowed
+	}
+	return r.order < o.order
+}
+
+// deviceAt is the island's index of a device.
+func (w *island) deviceAt(id int) int32 {
+	lo, hi := 0, len(w.devices)
+	for lo < hi {
+		if mid := (lo + hi) / 2; w.devices[mid].id < id {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return int32(lo)
+}
+
+// start makes a run the device's current one.
+func (w *island) start(di int32, r run) {
+	d := &w.devices[di]
+	d.busy, d.current = true, r
+	d.generation++
+	d.current.startNs = w.now
+	w.bind(d)
+	w.at(w.now+w.until(d), eventRun, di, d.generation)
+}
+
+// until is how long the current run goes on until its next event: one operator in exact mode, else all that is left of it.
+func (w *island) until(d *device) int64 {
+	r := &d.current
+	f := &w.lanes[r.lane].flights[r.flight]
+	if w.mode == Exact {
+		return d.operatorNs(f)
+	}
+	if r.pc <= 0 {
+		ns := f.total[r.slice]
+		if r.pc < 0 {
+			ns += f.ahead
+		}
+		return ns
+	}
+	ns := int64(0)
+	for _, op := range d.sequence[r.pc:] {
+		ns += d.ns[op]
+	}
+	return ns
+}
+
+// operatorNs is the time of the operator at pc.
+func (d *device) operatorNs(f *flight) int64 {
+	if d.current.pc < 0 {
+		return f.ahead
+	}
+	return d.ns[d.sequence[d.current.pc]]
+}
+
+// yieldSoon lets a borrowed run give way at the first operator end after now. In exact mode every operator end looks at the queue anyway.
+func (w *island) yieldSoon(di int32) {
+	if w.mode == Exact {
+		return
+	}
+	d := &w.devices[di]
+	r := &d.current
+	f := &w.lanes[r.lane].flights[r.flight]
+	at := r.startNs
+	for at <= w.now && int(r.pc) < len(d.sequence) {
+		at += d.operatorNs(f)
+		if r.pc >= 0 {
+			w.operators++
+		}
+		r.pc++
+	}
+	d.generation++
+	d.busyNs += at - r.startNs
+	r.startNs = at
+	w.at(at, eventRun, di, d.generation)
+}
+
+// stepOperator ends an operator in exact mode and begins the next one in the place of its event. It returns false when there is more to it.
+func (w *island) stepOperator(e *event) bool {
+	d := &w.devices[e.a]
+	r := &d.current
+	if e.b != d.generation || int(r.pc)+1 >= len(d.sequence) || r.borrowed && len(d.queue) > 0 {
+		return false
+	}
+	if r.pc >= 0 {
+		w.operators++
+	}
+	r.pc++
+	d.busyNs += w.now - r.startNs
+	r.startNs = w.now
+	w.seq++
+	w.events.replace(event{at: w.now + d.ns[d.sequence[r.pc]], seq: w.seq, what: eventRun, a: e.a, b: e.b})
+	return true
+}
+
+// advance handles the end of an operator or of a run.
+func (w *island) advance(di, generation int32) {
+	d := &w.devices[di]
+	if generation != d.generation {
+		return // the run yielded earlier
+	}
+	r := &d.current
+	d.busyNs += w.now - r.startNs
+	if w.mode == Exact {
+		if r.pc >= 0 {
+			w.operators++
+		}
+		r.pc++
+	} else if r.startNs != w.now {
+		w.operators += int64(len(d.sequence)) - int64(max(r.pc, 0))
+		r.pc = int32(len(d.sequence))
+	}
+	r.startNs = w.now
+	if int(r.pc) >= len(d.sequence) {
+		w.endRun(di)
+		return
+	}
+	if r.borrowed && len(d.queue) > 0 && !d.queue[0].borrowed && d.queue[0].queuedNs < w.now {
+		w.swap(di)
+		return
+	}
+	w.at(w.now+w.until(d), eventRun, di, d.generation)
+}
+
+// swap puts the current run back and starts the first of the queue.
+func (w *island) swap(di int32) {
+	d := &w.devices[di]
+	back, next := d.current, d.queue[0]
+	copy(d.queue, d.queue[1:])
+	d.queue = d.queue[:len(d.queue)-1]
+	i := len(d.queue)
+	d.queue = append(d.queue, back)
+	for i > 0 && back.ahead(&d.queue[i-1]) {
+		d.queue[i] = d.queue[i-1]
+		i--
+	}
+	d.queue[i] = back
+	w.start(di, next)
+}
+
+// endRun starts the device's next run and moves the finished one's flight on.
+func (w *island) endRun(di int32) {
+	d := &w.devices[di]
+	r := d.current
+	d.busy = false
+	if len(d.queue) > 0 {
+		next := d.queue[0]
+		copy(d.queue, d.queue[1:])
+		d.queue = d.queue[:len(d.queue)-1]
+		w.start(di, next)
+	}
+	w.sliceDone(r.lane, r.flight, r.slice)
+	w.leap(di)
+}
+
+// send occupies a link and returns when the last byte has arrived.
+func (w *island) send(from, to int, bytes int64) int64 {
+	for i := range w.links {
+		l := &w.links[i]
+		if s := w.spec.Links[l.id]; s.From == from && s.To == to {
+			start := max(w.now, l.freeAt)
+			l.freeAt = start + int64(math.Ceil(float64(bytes)/s.BandwidthBytesPerS*1e9))
+			l.bytes += bytes
+			return l.freeAt + s.LatencyNs
+		}
+	}
+	return w.now // the specification was validated, so this is the same device
+}

@@ -1,0 +1,185 @@
+package whatif
+
+import (
+	"slicescheduler/batching"
+	"slicescheduler/gmg"
+)
+
+// island is a part of the world whose devices, links, lanes and tenants touch nothing outside it, so it runs by itself. It is the unit that forks copy.
+type island struct {
+	spec      *Spec
+	mode      Mode
+	now       int64
+	seq       uint64
+	events    eventHeap
+	devices   []device
+	links     []link
+	oldLinks  []link // while two islands are joined
+	lanes     []lane
+	tenants   []tenant
+	shared    bool // other simulations refer to it too: copy before writing
+	operators int64
+	steps     int64
+	leaps     int64
+	horizon   int64            // events up to here are run
+	stepsOf   []*batching.Step // scratch
+}
+
+// device runs one thing at a time.
+type device struct {
+	id         int // in Spec.Devices
+	ledger     gmg.Ledger
+	accounted  bool
+	queue      []run // waiting, by priority, then order
+	current    run
+	busy       bool
+	generation int32   // of the current run's event
+	sequence   []opRef // of the current run
+	ns         []int64 // of the current run, by distinct operator
+	busyNs     int64
+	shortage   Shortage // the first time something didn't fit
+}
+
+// run is a step's share on a device.
+type run struct {
+	lane, rank, slice int32
+	flight            int32
+	order             uint64
+	borrowed          bool
+	queuedNs          int64
+	pc                int32 // next operator; -1 is the engine's own time
+	startNs           int64 // when the operator at pc started, or the run in fast mode
+}
+
+// link carries transfers one after the other.
+type link struct {
+	id     int // in Spec.Links
+	freeAt int64
+	bytes  int64
+}
+
+// flight is a step on its way through a lane's slices.
+type flight struct {
+	steps  []batching.Step // one a rank
+	took   []bool          // ranks that have a step
+	shapes []Shape
+	ns     [][]int64 // by slice: time of each distinct operator
+	total  []int64   // by slice
+	ahead  int64     // the engine's own time, before the first slice
+	done   bool      // through the last slice, waiting for its turn to complete
+}
+
+// lane is a copy of a tenant's model.
+type lane struct {
+	spec     *LaneSpec
+	tenant   int32
+	number   int // among its tenant's lanes
+	ranks    []*batching.Scheduler
+	live     [][]liveRequest // by rank and slot
+	inbox    [][]int32       // by rank: requests that the engine has not looked at
+	flights  []flight        // a ring
+	head     int             // oldest in flight
+	flying   int
+	state    laneState
+	held     bool  // its memory is reserved
+	replaces int32 // lane of the tenant that goes when this one serves, or -1
+}
+
+type laneState uint8
+
+const (
+	laneReady laneState = iota
+	laneLoading
+	laneDraining
+	laneGone
+)
+
+// liveRequest is what is kept of a request while it is served.
+type liveRequest struct {
+	request          int32
+	prompt, output   int32
+	cached           int32
+	preemptions      int32
+	arrival, queued  int64
+	scheduled, first int64
+}
+
+// tenant routes requests to lanes.
+type tenant struct {
+	id       int // in Spec.Tenants
+	spec     *TenantSpec
+	lanes    []int32
+	next     int     // request that arrives next
+	held     []int32 // requests that no lane can take yet
+	adopted  int
+	scores   []int64 // the router's view, by lane and rank
+	scoredNs int64
+	totals   Totals
+	records  []Record
+}
+
+// at schedules an event.
+func (w *island) at(t int64, what eventKind, a, b int32) {
+	w.seq++
+	w.events.push(event{at: t, seq: w.seq, what: what, a: a, b: b})
+}
+
+// clone copies an island so that the copy and the original change independently. Records stay behind.
+func (w *island) clone() *island {
+	c := &island{spec: w.spec, mode: w.mode, now: w.now, seq: w.seq, operators: w.operators, steps: w.steps, leaps: w.leaps}
+	c.events = append(eventHeap(nil), w.events...)
+	c.links = append([]link(nil), w.links...)
+	c.devices = append([]device(nil), w.devices...)
+	for i := range c.devices {
+		c.devices[i].queue = append([]run(nil), w.devices[i].queue...)
+	}
+	c.tenants = append([]tenant(nil), w.tenants...)
+	for i := range c.tenants {
+		t := &c.tenants[i]
+		t.lanes, t.held, t.scores = append([]int32(nil), t.lanes...), append([]int32(nil), t.held...), append([]int64(nil), t.scores...)
+		t.records = nil
+	}
+	c.lanes = make([]lane, len(w.lanes))
+	for i := range w.lanes {
+		w.lanes[i].cloneInto(&c.lanes[i])
+	}
+	for i := range c.devices {
+		if d := &c.devices[i]; d.busy {
+			c.bind(d)
+		}
+	}
+	return c
+}
+
+// bind looks up what the current run executes.
+func (w *island) bind(d *device) {
+	r := &d.current
+	l := &w.lanes[r.lane]
+	d.sequence, d.ns = l.spec.Ranks[0].Slices[r.slice].Program.sequence, l.flights[r.flight].ns[r.slice]
+}
+
+func (l *lane) cloneInto(c *lane) {
+	*c = *l
+	c.ranks = make([]*batching.Scheduler, len(l.ranks))
+	c.live, c.inbox = make([][]liveRequest, len(l.ranks)), make([][]int32, len(l.ranks))
+	for r := range l.ranks {
+		c.ranks[r] = &batching.Scheduler{}
+		c.ranks[r].CopyFrom(l.ranks[r])
+		c.live[r] = append([]liveRequest(nil), l.live[r]...)
+		c.inbox[r] = append([]int32(nil), l.inbox[r]...)
+	}
+	c.flights = make([]flight, len(l.flights))
+	for i := range l.flights {
+		f, o := &c.flights[i], &l.flights[i]
+		*f = flight{ahead: o.ahead, done: o.done, took: append([]bool(nil), o.took...), shapes: append([]Shape(nil), o.shapes...), total: append([]int64(nil), o.total...)}
+		f.steps = make([]batching.Step, len(o.steps))
+		for r := range o.steps {
+			f.steps[r].ID, f.steps[r].Tokens = o.steps[r].ID, o.steps[r].Tokens
+			f.steps[r].Items = append([]batching.Item(nil), o.steps[r].Items...)
+		}
+		f.ns = make([][]int64, len(o.ns))
+		for s := range o.ns {
+			f.ns[s] = append([]int64(nil), o.ns[s]...)
+		}
+	}
+}

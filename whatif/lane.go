@@ -1,0 +1,226 @@
+package whatif
+
+import (
+	"fmt"
+
+	"slicescheduler/batching"
+)
+
+// newLane makes an empty lane.
+func newLane(spec *LaneSpec, tenant int32) (lane, error) {
+	l := lane{spec: spec, tenant: tenant}
+	inFlight := max(spec.Batching.InFlight, 1)
+	for range spec.Ranks {
+		s, err := batching.New(spec.Batching)
+		if err != nil {
+			return lane{}, err
+		}
+		l.ranks = append(l.ranks, s)
+		l.live, l.inbox = append(l.live, nil), append(l.inbox, nil)
+	}
+	l.flights = make([]flight, inFlight)
+	slices := spec.Ranks[0].Slices
+	for i := range l.flights {
+		f := &l.flights[i]
+		f.steps, f.took, f.shapes = make([]batching.Step, len(l.ranks)), make([]bool, len(l.ranks)), make([]Shape, len(l.ranks))
+		f.ns, f.total = make([][]int64, len(slices)), make([]int64, len(slices))
+		for k := range slices {
+			f.ns[k] = make([]int64, slices[k].Program.distinct())
+		}
+	}
+	return l, nil
+}
+
+// receive puts a request into a rank's inbox, and wakes the engine if it sleeps or is eager.
+func (w *island) receive(li int32, rank int, request int32) {
+	l := &w.lanes[li]
+	l.inbox[rank] = append(l.inbox[rank], request)
+	if l.flying == 0 || l.spec.Engine.Eager {
+		w.pump(li)
+	}
+}
+
+// pump is the engine's loop between two waits: take in what has come, form steps until as many are in flight as may be.
+func (w *island) pump(li int32) {
+	l := &w.lanes[li]
+	for {
+		for r := range l.ranks {
+			w.takeIn(l, r)
+		}
+		if l.flying == len(l.flights) {
+			return
+		}
+		at := (l.head + l.flying) % len(l.flights)
+		f := &l.flights[at]
+		any := false
+		for r, s := range l.ranks {
+			f.took[r] = s.Schedule(w.now, &f.steps[r])
+			any = any || f.took[r]
+			w.noteScheduled(l, r, &f.steps[r])
+		}
+		if !any {
+			return
+		}
+		l.flying++
+		w.launch(li, int32(at))
+	}
+}
+
+// takeIn moves a rank's inbox into its queue.
+func (w *island) takeIn(l *lane, rank int) {
+	if len(l.inbox[rank]) == 0 {
+		return
+	}
+	t := &w.tenants[l.tenant]
+	for _, q := range l.inbox[rank] {
+		r := &t.spec.Requests[q]
+		err := l.ranks[rank].Add(batching.Request{
+			ID: batching.SeqID(q), PromptTokens: r.PromptTokens, MaxTokens: r.OutputTokens, Blocks: r.Blocks, Priority: r.Priority, ArrivalNs: r.ArrivalNs,
+		})
+		if err != nil {
+			t.refuse(q, w.now)
+			continue
+		}
+		slot := l.ranks[rank].SlotOf(batching.SeqID(q))
+		l.setLive(rank, slot, liveRequest{request: q, prompt: int32(r.PromptTokens), output: int32(r.OutputTokens), arrival: r.ArrivalNs, queued: w.now})
+	}
+	l.inbox[rank] = l.inbox[rank][:0]
+}
+
+func (l *lane) setLive(rank, slot int, r liveRequest) {
+	for len(l.live[rank]) <= slot {
+		l.live[rank] = append(l.live[rank], liveRequest{})
+	}
+	l.live[rank][slot] = r
+}
+
+// noteScheduled keeps when each request first ran and how often it lost its pages.
+func (w *island) noteScheduled(l *lane, rank int, step *batching.Step) {
+	for _, id := range step.Preempted {
+		if slot := l.ranks[rank].SlotOf(id); slot >= 0 {
+			l.live[rank][slot].preemptions++
+		}
+	}
+	for i := range step.Items {
+		it := &step.Items[i]
+		if it.Tokens == 1 && it.Start >= int(l.live[rank][it.Slot()].prompt) {
+			continue
+		}
+		q := &l.live[rank][it.Slot()]
+		if q.scheduled == 0 {
+			q.scheduled, q.cached = max(w.now, 1), int32(it.Cached)
+		}
+	}
+}
+
+// launch computes what a step takes on every slice and sends it to the first.
+func (w *island) launch(li, at int32) {
+	l := &w.lanes[li]
+	f := &l.flights[at]
+	for r := range l.ranks {
+		if f.took[r] {
+			f.shapes[r].set(&f.steps[r])
+		} else {
+			f.shapes[r] = Shape{}
+		}
+	}
+	l.cost(f)
+	f.done = false
+	w.steps++
+	w.enqueue(run{lane: li, flight: at, pc: -1, borrowed: l.spec.Borrowed}, l.spec.Ranks[0].Slices[0].Device)
+}
+
+// cost fills in the times of a flight from its shapes, which it pads.
+func (l *lane) cost(f *flight) {
+	e := l.spec.Engine
+	e.prepare(f.shapes)
+	layers := 0
+	slices := l.spec.Ranks[0].Slices
+	for k := range slices {
+		p := slices[k].Program
+		f.total[k] = p.times(f.shapes, f.ns[k])
+		layers += p.layers
+	}
+	f.ahead = e.overheadNs(f.shapes, layers)
+}
+
+// sliceDone moves a flight on after a slice: to the next device, over a link where it isn't the same, or to the lane's engine.
+func (w *island) sliceDone(li, at, slice int32) {
+	l := &w.lanes[li]
+	slices := l.spec.Ranks[0].Slices
+	if int(slice)+1 == len(slices) {
+		l.flights[at].done = true
+		w.settle(li)
+		return
+	}
+	from, to := slices[slice].Device, slices[slice+1].Device
+	next := run{lane: li, flight: at, slice: slice + 1, borrowed: l.spec.Borrowed}
+	if from == to {
+		w.enqueue(next, to)
+		return
+	}
+	bytes := int64(l.flights[at].shapes[0].Tokens) * int64(slices[slice].Program.hiddenBytes)
+	arrives := w.send(from, to, bytes)
+	w.at(arrives, eventTransfer, li, at<<8|(slice+1))
+}
+
+// settle completes the flights that are through, oldest first, and lets the engine go on.
+func (w *island) settle(li int32) {
+	l := &w.lanes[li]
+	for l.flying > 0 && l.flights[l.head].done {
+		f := &l.flights[l.head]
+		f.done = false
+		l.head = (l.head + 1) % len(l.flights)
+		l.flying--
+		for r := range l.ranks {
+			if f.took[r] {
+				w.complete(l, r, &f.steps[r])
+			}
+		}
+	}
+	w.pump(li)
+	if l.state == laneDraining && l.idle() {
+		w.retire(li)
+	}
+}
+
+// complete counts a step's tokens and ends answers.
+func (w *island) complete(l *lane, rank int, step *batching.Step) {
+	s, t := l.ranks[rank], &w.tenants[l.tenant]
+	if err := s.Complete(step); err != nil {
+		panic(fmt.Sprintf("whatif: %v", err)) // steps are completed in order, so this is a bug
+	}
+	for i := range step.Items {
+		it := &step.Items[i]
+		if !it.Sample {
+			continue
+		}
+		q := &l.live[rank][it.Slot()]
+		answer := int32(it.Start+it.Tokens) + 1 - q.prompt
+		if answer == 1 {
+			q.first = w.now
+			t.totals.first(w.now - q.arrival)
+		}
+		t.totals.OutputTokens++
+		if answer == q.output {
+			t.finish(q, w.now)
+			t.record(q, w.now, l, rank)
+			if err := s.Finish(it.ID); err != nil {
+				panic(fmt.Sprintf("whatif: %v", err))
+			}
+		}
+	}
+}
+
+// idle says whether nothing waits, runs or is in flight.
+func (l *lane) idle() bool {
+	if l.flying > 0 {
+		return false
+	}
+	for r := range l.ranks {
+		if st := l.ranks[r].Stats(); st.Waiting+st.Running+len(l.inbox[r]) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,233 @@
+package whatif
+
+import (
+	"fmt"
+
+	"slicescheduler/gmg"
+)
+
+// Sim is a running simulation. It isn't safe for concurrent use, but forks of one simulation may run at the same time once they are made.
+type Sim struct {
+	spec     *Spec
+	mode     Mode
+	islands  []*island
+	ofTenant []int32 // island of each tenant
+	ofDevice []int32 // island of each device
+	touched  []bool  // islands that an action has reached since the fork
+	now      int64
+}
+
+// New starts a world, or returns an ErrSpec.
+func New(spec *Spec, mode Mode) (*Sim, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Sim{spec: spec, mode: mode}
+	s.partition()
+	for ti := range spec.Tenants {
+		if err := s.place(ti); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range s.islands {
+		w.open()
+	}
+	return s, nil
+}
+
+// partition finds the islands: tenants, devices and links that touch each other.
+func (s *Sim) partition() {
+	nd, nt := len(s.spec.Devices), len(s.spec.Tenants)
+	group := make([]int, nd+nt)
+	for i := range group {
+		group[i] = i
+	}
+	find := func(i int) int {
+		for group[i] != i {
+			group[i] = group[group[i]]
+			i = group[i]
+		}
+		return i
+	}
+	for ti := range s.spec.Tenants {
+		for _, l := range s.spec.Tenants[ti].Lanes {
+			for _, d := range devicesOf(&l) {
+				group[find(d)] = find(nd + ti)
+			}
+		}
+	}
+	islandOf := map[int]int32{}
+	assign := func(i int) int32 {
+		root := find(i)
+		at, ok := islandOf[root]
+		if !ok {
+			at = int32(len(s.islands))
+			islandOf[root] = at
+			s.islands = append(s.islands, &island{spec: s.spec, mode: s.mode})
+		}
+		return at
+	}
+	s.ofDevice, s.ofTenant = make([]int32, nd), make([]int32, nt)
+	for d := range nd {
+		s.ofDevice[d] = assign(d)
+		w := s.islands[s.ofDevice[d]]
+		m := s.spec.Devices[d].MemoryBytes
+		w.devices = append(w.devices, device{id: d, ledger: gmg.Ledger{CapacityBytes: m}, accounted: m > 0})
+	}
+	for t := range nt {
+		s.ofTenant[t] = assign(nd + t)
+		w := s.islands[s.ofTenant[t]]
+		nt := tenant{id: t, spec: &s.spec.Tenants[t]}
+		if s.spec.KeepRecords {
+			nt.records = make([]Record, len(nt.spec.Requests))
+		}
+		w.tenants = append(w.tenants, nt)
+	}
+	for i, l := range s.spec.Links {
+		if a, b := s.ofDevice[l.From], s.ofDevice[l.To]; a == b {
+			s.islands[a].links = append(s.islands[a].links, link{id: i})
+		}
+	}
+	s.touched = make([]bool, len(s.islands))
+}
+
+// devicesOf lists the devices that a lane uses.
+func devicesOf(l *LaneSpec) []int {
+	var out []int
+	for _, r := range l.Ranks {
+		for _, sl := range r.Slices {
+			out = append(append(out, sl.Device), sl.Gang...)
+		}
+	}
+	return out
+}
+
+// place puts a tenant's lanes and running sequences into its island.
+func (s *Sim) place(ti int) error {
+	w := s.islands[s.ofTenant[ti]]
+	local := w.tenantAt(ti)
+	spec := &s.spec.Tenants[ti]
+	for k := range spec.Lanes {
+		li, err := w.addLane(&spec.Lanes[k], local)
+		if err != nil {
+			return fmt.Errorf("tenant %s, lane %d: %w", spec.ID, k, err)
+		}
+		if err := w.reserve(li); err != nil {
+			return fmt.Errorf("%w: tenant %s, lane %d: %v", ErrSpec, spec.ID, k, err)
+		}
+	}
+	for _, q := range spec.Live {
+		if err := w.adopt(local, q); err != nil {
+			return fmt.Errorf("tenant %s: %w", spec.ID, err)
+		}
+	}
+	return nil
+}
+
+// open schedules what happens first.
+func (w *island) open() {
+	for ti := range w.tenants {
+		if t := &w.tenants[ti]; len(t.spec.Requests) > 0 {
+			w.at(t.spec.Requests[0].ArrivalNs, eventArrival, int32(ti), 0)
+		}
+	}
+	for li := range w.lanes {
+		w.pump(int32(li))
+	}
+}
+
+func (w *island) tenantAt(id int) int32 {
+	for i := range w.tenants {
+		if w.tenants[i].id == id {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+// Now is the time that the simulation has reached.
+func (s *Sim) Now() int64 { return s.now }
+
+// Run advances the whole world up to and including a time.
+func (s *Sim) Run(untilNs int64) {
+	for i := range s.islands {
+		s.runIsland(i, untilNs)
+	}
+	s.now = max(s.now, untilNs)
+}
+
+// RunTouched advances only what actions have reached since the fork; all else goes as it does in the simulation that this one was forked from.
+func (s *Sim) RunTouched(untilNs int64) {
+	for i, t := range s.touched {
+		if t {
+			s.runIsland(i, untilNs)
+		}
+	}
+	s.now = max(s.now, untilNs)
+}
+
+// Drain advances until nothing is left to happen and returns when that was.
+func (s *Sim) Drain() int64 {
+	last := s.now
+	for i := range s.islands {
+		s.runIsland(i, never-1)
+		last = max(last, s.islands[i].now)
+	}
+	s.now = last
+	return last
+}
+
+func (s *Sim) runIsland(i int, until int64) {
+	if w := s.islands[i]; len(w.events) > 0 && w.events[0].at <= until || w.now < until {
+		s.own(i).run(until)
+	}
+}
+
+// own returns an island that only this simulation refers to.
+func (s *Sim) own(i int) *island {
+	if s.islands[i].shared {
+		s.islands[i] = s.islands[i].clone()
+	}
+	return s.islands[i]
+}
+
+// run handles events up to a time.
+func (w *island) run(until int64) {
+	w.horizon = until
+	for len(w.events) > 0 && w.events[0].at <= until {
+		e := w.events[0]
+		w.now = e.at
+		if e.what == eventRun && w.mode == Exact && w.stepOperator(&e) {
+			continue
+		}
+		w.events.pop()
+		switch e.what {
+		case eventArrival:
+			w.arrive(e.a)
+		case eventTransfer:
+			l := &w.lanes[e.a]
+			slice := e.b & 0xff
+			w.enqueue(run{lane: e.a, flight: e.b >> 8, slice: slice, borrowed: l.spec.Borrowed}, l.spec.Ranks[0].Slices[slice].Device)
+		case eventRun:
+			w.advance(e.a, e.b)
+		case eventReady:
+			w.ready(e.a)
+		}
+	}
+	if until < never-1 {
+		w.now = until
+	}
+}
+
+// Fork returns a simulation that goes on from here by itself. It costs no more than the number of islands; what either changes is copied when it does.
+func (s *Sim) Fork() *Sim {
+	f := &Sim{spec: s.spec, mode: s.mode, now: s.now, ofTenant: s.ofTenant, ofDevice: s.ofDevice}
+	f.islands = append([]*island(nil), s.islands...)
+	f.touched = make([]bool, len(s.islands))
+	for _, w := range s.islands {
+		if w != nil {
+			w.shared = true
+		}
+	}
+	return f
+}

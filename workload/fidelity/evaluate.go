@@ -1,0 +1,231 @@
+package fidelity
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+
+	"slicescheduler/whatif"
+)
+
+// Metric is one figure of a run: TTFT, TPOT or latency, in milliseconds. Times count from when the server queued a request, the only stamp that a
+// recording has in the clock of its tokens.
+type Metric struct {
+	Name             string  `json:"-"`
+	Real             float64 `json:"real"` // means over requests
+	Sim              float64 `json:"sim"`
+	ErrPct           float64 `json:"errPct"`
+	PerRequestP50Pct float64 `json:"perRequestP50Pct"` // of the absolute error of single requests
+	PerRequestP95Pct float64 `json:"perRequestP95Pct"`
+	Statistics       []Statistic
+}
+
+// Statistic is a mean or percentile of reality, of ours and of the published simulator.
+type Statistic struct {
+	Name            string  `json:"name"` // Mean, Median, P90, P95, P99
+	Real            float64 `json:"real"`
+	Sim             float64 `json:"sim"`
+	ErrPct          float64 `json:"errPct"`
+	Published       float64 `json:"published,omitempty"` // 0: not known
+	PublishedErrPct float64 `json:"publishedErrPct,omitempty"`
+}
+
+// Result compares one run.
+type Result struct {
+	Run      string
+	Requests int
+	Metrics  []Metric // TTFT, TPOT, Latency
+	// DepartS is the first second of the recorded time series at which running, waiting or KV use is off by more than a tenth of its largest value;
+	// -1 for never. Absent series have no entry.
+	DepartS map[string]float64
+	Records []whatif.Record
+	Totals  whatif.Forecast
+}
+
+// MarshalJSON writes {run, ttft: {real, sim, errPct, perRequestP50Pct, perRequestP95Pct, statistics}, tpot: .., latency: .., departS}.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type metric struct {
+		Metric
+		Statistics []Statistic `json:"statistics"`
+	}
+	of := func(i int) metric { return metric{r.Metrics[i], r.Metrics[i].Statistics} }
+	return json.Marshal(struct {
+		Run      string             `json:"run"`
+		Requests int                `json:"requests"`
+		TTFT     metric             `json:"ttft"`
+		TPOT     metric             `json:"tpot"`
+		Latency  metric             `json:"latency"`
+		DepartS  map[string]float64 `json:"departS,omitempty"`
+	}{r.Run, r.Requests, of(0), of(1), of(2), r.DepartS})
+}
+
+// Evaluate replays the recording in dir with the cost tables under profilesDir.
+func Evaluate(dir, profilesDir string) (Result, error) {
+	r, err := Load(dir)
+	if err != nil {
+		return Result{}, err
+	}
+	h, err := whatif.FindHardware(r.Engine.Hardware)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	t, err := r.tables(profilesDir)
+	if err != nil {
+		return Result{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	return r.compare(t, h, whatif.Fast)
+}
+
+func (r *Run) compare(t *whatif.Tables, h whatif.Hardware, mode whatif.Mode) (Result, error) {
+	records, totals, err := r.simulate(t, h, mode)
+	if err != nil {
+		return Result{}, err
+	}
+	out := Result{Run: r.Name, Requests: len(records), Records: records, Totals: totals, DepartS: r.depart(records)}
+	var real, sim [3][]float64
+	for i := range records {
+		a, s := &r.Answers[i], &records[i]
+		if s.LastNs == 0 || a.LastS == 0 {
+			continue
+		}
+		n := float64(max(1, r.Workload[i].OutputTokens-1))
+		add := func(k int, re, si float64) { real[k], sim[k] = append(real[k], re), append(sim[k], si) }
+		add(0, (a.FirstS-a.QueuedS)*1e3, float64(s.FirstNs-s.QueuedNs)/1e6)
+		add(1, (a.LastS-a.FirstS)*1e3/n, float64(s.LastNs-s.FirstNs)/1e6/n)
+		add(2, (a.LastS-a.QueuedS)*1e3, float64(s.LastNs-s.QueuedNs)/1e6)
+	}
+	for k, name := range []string{"TTFT", "TPOT", "Latency"} {
+		out.Metrics = append(out.Metrics, r.metric(name, real[k], sim[k]))
+	}
+	return out, nil
+}
+
+func (r *Run) metric(name string, real, sim []float64) Metric {
+	m := Metric{Name: name}
+	errs := make([]float64, 0, len(real))
+	for i := range real {
+		if real[i] > 0 {
+			errs = append(errs, math.Abs(sim[i]/real[i]-1)*100)
+		}
+	}
+	m.PerRequestP50Pct, m.PerRequestP95Pct = percentile(errs, 0.5), percentile(errs, 0.95)
+	for _, s := range []struct {
+		name string
+		of   func([]float64) float64
+	}{
+		{"Mean", mean},
+		{"Median", func(v []float64) float64 { return percentile(v, 0.5) }},
+		{"P90", func(v []float64) float64 { return percentile(v, 0.9) }},
+		{"P95", func(v []float64) float64 { return percentile(v, 0.95) }},
+		{"P99", func(v []float64) float64 { return percentile(v, 0.99) }},
+	} {
+		st := Statistic{Name: s.name, Real: s.of(real), Sim: s.of(sim), Published: r.Published[name+" "+s.name]}
+		st.ErrPct = errPct(st.Sim, st.Real)
+		if st.Published > 0 {
+			st.PublishedErrPct = errPct(st.Published, st.Real)
+		}
+		m.Statistics = append(m.Statistics, st)
+	}
+	m.Real, m.Sim, m.ErrPct = m.Statistics[0].Real, m.Statistics[0].Sim, m.Statistics[0].ErrPct
+	return m
+}
+
+func errPct(sim, real float64) float64 {
+	if real == 0 {
+		return 0
+	}
+	return (sim/real - 1) * 100
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(max(len(v), 1))
+}
+
+// percentile interpolates linearly between the two nearest values, as numpy does.
+func percentile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Clone(v)
+	slices.Sort(s)
+	at := q * float64(len(s)-1)
+	lo := int(at)
+	if lo+1 == len(s) {
+		return s[lo]
+	}
+	return s[lo] + (s[lo+1]-s[lo])*(at-float64(lo))
+}
+
+// WriteTable prints results for people.
+func WriteTable(out io.Writer, results []Result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, r := range results {
+		fmt.Fprintf(w, "%s (%d requests)\treal\tsim\terr\tpublished\terr\tper request P50\tP95\t\n", r.Run, r.Requests)
+		for _, m := range r.Metrics {
+			for i, s := range m.Statistics {
+				published, perRequest := "-\t-", "\t"
+				if s.Published > 0 {
+					published = fmt.Sprintf("%.1f\t%+.2f%%", s.Published, s.PublishedErrPct)
+				}
+				if i == 0 {
+					perRequest = fmt.Sprintf("%.2f%%\t%.2f%%", m.PerRequestP50Pct, m.PerRequestP95Pct)
+				}
+				fmt.Fprintf(w, "%s %s ms\t%.1f\t%.1f\t%+.2f%%\t%s\t%s\t\n", m.Name, s.Name, s.Real, s.Sim, s.ErrPct, published, perRequest)
+			}
+		}
+		for _, k := range []string{"running", "waiting", "kv"} {
+			if at, ok := r.DepartS[k]; ok && at >= 0 {
+				fmt.Fprintf(w, "%s departs from the recorded series at\t%.0f s\t\t\t\t\t\t\t\n", k, at)
+			} else if ok {
+				fmt.Fprintf(w, "%s never departs from the recorded series\t\t\t\t\t\t\t\t\n", k)
+			}
+		}
+		fmt.Fprintln(w, "\t\t\t\t\t\t\t\t")
+	}
+	return w.Flush()
+}
+
+// depart finds where the simulated counts leave the recorded ones.
+func (r *Run) depart(records []whatif.Record) map[string]float64 {
+	if len(r.Series) == 0 {
+		return nil
+	}
+	// A recording's series starts when its server was ready, its requests some time later: align the first answers.
+	var running, waiting, largestR, largestW float64
+	out := map[string]float64{"running": -1, "waiting": -1}
+	for _, s := range r.Series {
+		largestR, largestW = max(largestR, float64(s.Running)), max(largestW, float64(s.Waiting))
+	}
+	start := records[0].QueuedNs
+	for _, s := range r.Series {
+		at := start + int64(s.AtS*1e9)
+		running, waiting = 0, 0
+		for i := range records {
+			q := &records[i]
+			switch {
+			case q.QueuedNs > at || q.LastNs <= at:
+			case q.ScheduledNs <= at:
+				running++
+			default:
+				waiting++
+			}
+		}
+		if out["running"] < 0 && math.Abs(running-float64(s.Running)) > departShare*max(largestR, 1) {
+			out["running"] = s.AtS
+		}
+		if out["waiting"] < 0 && math.Abs(waiting-float64(s.Waiting)) > departShare*max(largestW, 1) {
+			out["waiting"] = s.AtS
+		}
+	}
+	return out
+}
+
+// departShare is how far off a count may be, of its largest value, before it counts as departed.
+const departShare = 0.1
