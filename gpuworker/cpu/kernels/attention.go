@@ -102,7 +102,7 @@ type pageArgs struct {
 // A query walks the pages of its window in order with a running maximum (online softmax, arXiv 1805.02867): scores s = (q.k)*scale, q.k as four
 // sums over d = i mod 4 added as (0+1)+(2+3); the maximum so far m; weights e^(s-m); what was summed before is scaled by e^(m_old-m).
 func (s *Set) Attention(out []float32, outStride int, q []float32, qStride, rows, start int, p *Pages, a *AttentionShape, headFrom, headTo int) {
-	mustBe("Attention", 0 <= headFrom && headFrom <= headTo && headTo <= a.Heads && rows >= 0 && start >= 0, headFrom, headTo, a.Heads, rows, start)
+	mustBe("Attention", 0 <= headFrom && headFrom <= headTo && headTo <= a.Heads && a.HeadDim%lanes == 0 && rows >= 0 && start >= 0, headFrom, headTo, a.Heads, rows, start)
 	group := a.Heads / a.KVHeads
 	for h := headFrom; h < headTo; h++ {
 		at := h * a.HeadDim
