@@ -123,12 +123,19 @@ func (s *Sampler) Sample(logits []float32) (Result, error) {
 
 // notFinite returns the index of the first logit that is NaN or infinite, -1 when there is none.
 func notFinite(logits []float32) int {
-	for i, x := range logits {
-		if x-x != 0 {
-			return i
-		}
+	// x*0 is 0 for every number, and adding NaN to anything gives NaN: a sum finds out first whether there is something to look for.
+	var a, b, c, d float32
+	rest := logits
+	for ; len(rest) >= 4; rest = rest[4:] {
+		a, b, c, d = a+float32(rest[0]*0), b+float32(rest[1]*0), c+float32(rest[2]*0), d+float32(rest[3]*0)
 	}
-	return -1
+	for _, x := range rest {
+		a += float32(x * 0)
+	}
+	if a+b+c+d == 0 {
+		return -1
+	}
+	return slices.IndexFunc(logits, func(x float32) bool { return x-x != 0 })
 }
 
 func (s *Sampler) choose(logits []float32) int32 {
