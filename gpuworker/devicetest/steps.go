@@ -151,7 +151,7 @@ func (s suite) priority(t *testing.T) {
 	lent, home := load(t, d, m, m.Graph.Whole()), load(t, d, m, m.Graph.Whole())
 	must(t, lent.Run(gpuworker.QueueHome, 0, prompt(0, 60)))
 	want := logits(t, lent)
-	const n = 100
+	const n = 40
 	var borrowed [n]gpuworker.Event
 	for i := range n {
 		borrowed[i] = lent.Run(gpuworker.QueueBorrowed, 0, prompt(0, 60))
@@ -199,7 +199,7 @@ func (s suite) closePending(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events []gpuworker.Event
-	for i := range 300 {
+	for i := range 100 {
 		events = append(events, r.Run(gpuworker.Queue(i%2), 0, prompt(0, 60)))
 	}
 	if err := d.Close(); err != nil {
