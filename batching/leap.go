@@ -8,9 +8,6 @@ func (s *Scheduler) Steady(limit int) int {
 	if n == 0 || len(s.flight) == 0 || len(s.pushed) > 0 || s.paused > 0 || n > s.config.MaxBatchTokens {
 		return 0
 	}
-	if s.waiting.len() > 0 && n < s.config.MaxSequences {
-		return 0
-	}
 	for i := range n {
 		q := &s.seqs[s.running.at(i)]
 		known := q.tokens + q.pending
@@ -22,7 +19,44 @@ func (s *Scheduler) Steady(limit int) int {
 	for limit > 0 && s.pagesAfter(limit) > s.pool.available() {
 		limit /= 2
 	}
-	return max(limit, 0)
+	if limit <= 0 || n < s.config.MaxSequences && n < s.config.MaxBatchTokens && !s.shut(limit) {
+		return 0
+	}
+	return limit
+}
+
+// shut says whether no waiting request can be admitted during the next steps. Pages only become fewer meanwhile, so who can't be placed now can't be
+// later, unless a page that is filled meanwhile is the one that its prefix lacks.
+func (s *Scheduler) shut(steps int) bool {
+	tries := s.config.LookAhead
+	if s.config.Order == OrderStrict {
+		tries = 1
+	}
+	for i := 0; i < s.waiting.len() && i < tries; i++ {
+		q := &s.seqs[s.waiting.at(i)]
+		hits, _, _, ok := s.fits(q, s.config.MaxBatchTokens-s.running.len())
+		if ok || q.pending > 0 || s.willSeal(q, hits, steps) {
+			return false
+		}
+	}
+	return true
+}
+
+// willSeal says whether a running sequence fills the page that a waiting one would find next in the cache.
+func (s *Scheduler) willSeal(waiting *sequence, hits, steps int) bool {
+	if !s.config.PrefixReuse || hits >= len(waiting.blocks) || waiting.blocks[hits] == (BlockHash{}) {
+		return false
+	}
+	for i := range s.running.len() {
+		q := &s.seqs[s.running.at(i)]
+		last := min((int(q.computed)+steps)/s.config.BlockTokens, len(q.blocks)-1)
+		for k := int(q.sealed); k <= last; k++ {
+			if q.blocks[k] == waiting.blocks[hits] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pagesAfter returns the new pages that k more tokens of every running sequence need.

@@ -36,7 +36,10 @@ func (s *Scheduler) scheduleRunning(nowNs int64, step *Step) {
 		if n = min(n, s.config.MaxBatchTokens-step.Tokens); n <= 0 {
 			continue
 		}
-		need := s.pagesFor(int(q.computed)+n) - int(q.held)
+		need := 0
+		if end := int(q.computed) + n; end > int(q.held)*s.config.BlockTokens {
+			need = s.pagesFor(end) - int(q.held)
+		}
 		for need > s.pool.available() {
 			victim, ok := s.victim(i)
 			if !ok {
@@ -158,18 +161,11 @@ func (s *Scheduler) evictPaused(nowNs int64, step *Step) bool {
 // admit moves the waiting sequence at a position into the running ones if its pages can be had, finding as much of its prefix as it can in the cache.
 func (s *Scheduler) admit(position int, slot int32, step *Step) bool {
 	q := &s.seqs[slot]
-	hits, idle := s.findPrefix(q)
-	cached := hits * s.config.BlockTokens
-	n := min(int(q.tokens)-cached, s.config.MaxChunkTokens, s.config.MaxBatchTokens-step.Tokens)
-	need := s.pagesFor(cached+n) - hits
-	whole := need
-	if s.config.AdmitWhole {
-		whole = s.pagesFor(int(q.tokens)) - hits
-	}
-	// Pages of the prefix that nobody holds leave the free ones as well.
-	if whole+idle > s.pool.available() {
+	hits, n, need, ok := s.fits(q, s.config.MaxBatchTokens-step.Tokens)
+	if !ok {
 		return false
 	}
+	cached := hits * s.config.BlockTokens
 	s.waiting.removeAt(position)
 	q.state = stateRunning
 	if s.config.Order == OrderStrict {
@@ -193,6 +189,21 @@ func (s *Scheduler) admit(position int, slot int32, step *Step) bool {
 	}
 	s.place(slot, n, need, cached, step)
 	return true
+}
+
+// fits says whether a waiting sequence could be admitted into a budget of tokens now: with how many pages from the cache, how many tokens and how many
+// new pages.
+func (s *Scheduler) fits(q *sequence, budget int) (hits, n, need int, ok bool) {
+	hits, idle := s.findPrefix(q)
+	cached := hits * s.config.BlockTokens
+	n = min(int(q.tokens)-cached, s.config.MaxChunkTokens, budget)
+	need = s.pagesFor(cached+n) - hits
+	whole := need
+	if s.config.AdmitWhole {
+		whole = s.pagesFor(int(q.tokens)) - hits
+	}
+	// Pages of the prefix that nobody holds leave the free ones as well.
+	return hits, n, need, whole+idle <= s.pool.available()
 }
 
 // findPrefix returns how many leading pages are in the cache, and how many of these nobody holds. The last token is always computed, since its logits
@@ -227,16 +238,17 @@ func (s *Scheduler) newTable() []int32 {
 // place adds n tokens of a running sequence to the step, with `need` new pages.
 func (s *Scheduler) place(slot int32, n, need, cached int, step *Step) {
 	q := &s.seqs[slot]
-	s.grow(q, need)
-	item := Item{ID: q.id, Start: int(q.computed), Tokens: n, Cached: cached, Blocks: q.pages, slot: slot}
+	if need > 0 {
+		s.grow(q, need)
+	}
+	sample := q.computed+int32(n) == q.tokens+q.pending
+	step.Items = append(step.Items, Item{ID: q.id, Start: int(q.computed), Tokens: n, Sample: sample, Cached: cached, Blocks: q.pages, slot: slot})
+	step.Tokens += n
 	q.computed += int32(n)
 	q.inFlight++
-	if q.computed == q.tokens+q.pending {
-		item.Sample = true
+	if sample {
 		q.pending++
 	}
-	step.Items = append(step.Items, item)
-	step.Tokens += n
 	s.seal(q, min(q.computed, q.tokens))
 }
 
@@ -255,7 +267,7 @@ func (s *Scheduler) grow(q *sequence, pages int) {
 // seal offers full pages up to a position to the prefix cache, as far as their hashes are known. Pages are shared from the moment they are scheduled:
 // a later row of the same step, or a later step, reads them after they were written.
 func (s *Scheduler) seal(q *sequence, upTo int32) {
-	if !s.config.PrefixReuse {
+	if !s.config.PrefixReuse || upTo < (q.sealed+1)*int32(s.config.BlockTokens) {
 		return
 	}
 	full := min(upTo/int32(s.config.BlockTokens), int32(len(q.blocks)), int32(len(q.pages)))

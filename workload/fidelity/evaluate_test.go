@@ -52,3 +52,37 @@ func TestTable(t *testing.T) {
 	_ = whatif.Fast
 	_ = WriteTable(os.Stdout, results)
 }
+
+// Both modes must give the same bytes on real workloads.
+func TestExactEqualsFast(t *testing.T) {
+	for _, r := range runs(t) {
+		h, err := whatif.FindHardware(r.Engine.Hardware)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, err := r.tables(filepath.Join(dataDir(t), "profiles"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		fast, ft, err := r.simulate(tables, h, whatif.Fast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d1 := time.Since(start)
+		start = time.Now()
+		exact, et, err := r.simulate(tables, h, whatif.Exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: fast %v, exact %v, %.1f M operators/s", r.Name, d1, time.Since(start), float64(et.Operators)/time.Since(start).Seconds()/1e6)
+		for i := range fast {
+			if fast[i] != exact[i] {
+				t.Fatalf("%s: request %d differs:\nfast  %+v\nexact %+v", r.Name, i, fast[i], exact[i])
+			}
+		}
+		if ft.Operators != et.Operators || ft.Steps != et.Steps {
+			t.Errorf("%s: fast ran %d operators in %d steps, exact %d in %d", r.Name, ft.Operators, ft.Steps, et.Operators, et.Steps)
+		}
+	}
+}
