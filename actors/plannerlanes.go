@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"slicescheduler/actors/protocol"
@@ -207,6 +209,7 @@ var laneStates = [...]protocol.LaneState_State{
 // publish makes the lane a fact.
 func (p *plannerActor) publish(pl *placement) {
 	lane := pl.lane
+	lane.Slices = slices.Clone(lane.Slices) // the GMG's from now on
 	lane.Ready, lane.Reason = pl.phase == phaseReady, pl.reason
 	p.rt.send(p.rt.gmg, putFacts{values: []gmg.Value{lane}})
 }
