@@ -15,7 +15,7 @@ type Tenant struct {
 }
 
 // deviceBytes is small on purpose: the first device has room for one whole model and half of another, so that the third tenant goes to the second device.
-const deviceBytes = 20 << 20
+const deviceBytes = 8 << 20
 
 // sequences that each tenant may run at once; little, so that KV pages fit in little memory.
 const sequences = 2

@@ -32,12 +32,13 @@ func (t *Totals) Add(a Answer) {
 func (t *Totals) MeanTTFT() time.Duration { return t.TTFT / time.Duration(max(1, t.Answers)) }
 func (t *Totals) TPOT() time.Duration     { return t.Decoding / time.Duration(max(1, t.steps)) }
 
-// TokensPerS is the speed of decoding.
+// TokensPerS is the speed at which answers came, the wait for their first tokens included.
 func (t *Totals) TokensPerS() float64 {
-	if t.Decoding <= 0 {
+	took := t.TTFT + t.Decoding
+	if took <= 0 {
 		return 0
 	}
-	return float64(t.steps) / t.Decoding.Seconds()
+	return float64(t.Tokens) / took.Seconds()
 }
 
 func ms(d time.Duration) string { return term.Ms(float64(d.Nanoseconds()) / 1e6) }
@@ -51,10 +52,10 @@ func PrintSummary(ctx context.Context, w io.Writer, api actors.API, tenants []Te
 			return err
 		}
 		sum := &totals[i]
-		rows = append(rows, []string{string(t.Spec.ID), t.Spec.Model, fmt.Sprint(sum.Answers), fmt.Sprint(sum.Tokens), ms(sum.MeanTTFT()), ms(sum.TPOT()),
+		rows = append(rows, []string{string(t.Spec.ID), t.Spec.Model, fmt.Sprint(sum.Tokens), ms(sum.MeanTTFT()), ms(sum.TPOT()),
 			fmt.Sprintf("%.0f", sum.TokensPerS()), slaText(status.SLA), where(status.Lanes)})
 	}
-	header := []string{"TENANT", "MODEL", "ANSWERS", "TOKENS", "TTFT", "TPOT", "TOK/S", "SLA", "SLICES"}
+	header := []string{"TENANT", "MODEL", "TOKENS", "TTFT", "TPOT", "TOK/S", "SLA", "STAGES ON"}
 	if err := term.Table(w, header, rows); err != nil {
 		return err
 	}
@@ -76,11 +77,9 @@ func PrintSummary(ctx context.Context, w io.Writer, api actors.API, tenants []Te
 	return err
 }
 
+// slaText says how many of the requests kept their SLA.
 func slaText(s actors.SLAStatus) string {
-	if s.Violations > 0 {
-		return fmt.Sprintf("broken %d/%d", s.Violations, s.Requests)
-	}
-	return fmt.Sprintf("kept %d/%d", s.Requests, s.Requests)
+	return fmt.Sprintf("%d/%d kept", s.Requests-s.Violations, s.Requests)
 }
 
 // where writes a tenant's slices as the stages that each device runs.
@@ -88,10 +87,10 @@ func where(lanes []gmg.Lane) string {
 	var parts []string
 	for _, l := range lanes {
 		for _, s := range l.Slices {
-			parts = append(parts, fmt.Sprintf("%s: stages %d-%d", shortDevice(s.Device), s.Stages.From, s.Stages.To-1))
+			parts = append(parts, fmt.Sprintf("%s:%d-%d", shortDevice(s.Device), s.Stages.From, s.Stages.To-1))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, " ")
 }
 
 // shortDevice leaves the node out of a device's name: there is only one.

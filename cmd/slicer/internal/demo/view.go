@@ -22,6 +22,8 @@ const (
 	columnHead   = 3 // name, figures, rule
 	deviceMargin = 1
 	minBodyRows  = 4
+	maxBodyRows  = 26  // what the longest conversation takes
+	wideEnough   = 100 // for the figures beside the devices' bars
 )
 
 // Colours of the sixteen that every terminal has, so that they fit its theme.
@@ -38,7 +40,7 @@ func (s *screen) View() tea.View {
 	width := min(s.width, maxWidth)
 	n := len(s.columns)
 	each := max(minColumn, (width-(n-1)*columnGap)/n)
-	rows := max(minBodyRows, s.height-1-headRows-columnHead-deviceMargin-len(s.devices)-1)
+	rows := max(minBodyRows, min(maxBodyRows, s.height-headRows-columnHead-deviceMargin-len(s.devices)-2))
 	var parts []string
 	for i := range s.columns {
 		if i > 0 {
@@ -51,6 +53,8 @@ func (s *screen) View() tea.View {
 	for _, d := range s.devices {
 		lines = append(lines, deviceView(d, width))
 	}
+	// The renderer clears the row of the cursor when it ends: an empty one, then.
+	lines = append(lines, "")
 	return tea.NewView(strings.Join(lines, "\n"))
 }
 
@@ -62,7 +66,7 @@ func (s *screen) columnView(i, width, rows int) string {
 	if t.Spec.SplitOver > 1 {
 		name += dimStyle.Render(fmt.Sprintf(" on %d", t.Spec.SplitOver))
 	}
-	figures := dimStyle.Render("loading the first answer")
+	figures := dimStyle.Render("waiting for the first token")
 	if sum.Answers > 0 {
 		figures = dimStyle.Render(fmt.Sprintf("%d tok  %.0f tok/s", sum.Tokens, sum.TokensPerS()))
 	}
@@ -117,13 +121,12 @@ func deviceView(d actors.DeviceStatus, width int) string {
 	name := fmt.Sprintf("%-5s", shortDevice(d.Device.ID))
 	weights, kv := d.Held[gmg.MemWeights.String()], d.Held[gmg.MemKV.String()]
 	used := d.Device.MemoryBytes - d.FreeBytes
-	legend := fmt.Sprintf(" %3.0f %% of %s  busy %2.0f %%", fill(d)*100, term.Bytes(d.Device.MemoryBytes), d.BusyPct)
-	key := "  weights " + term.Bytes(weights) + ", KV " + term.Bytes(kv)
-	cells := width - len(name) - 1 - len(legend) - len(key)
-	if cells < minColumn {
+	legend := fmt.Sprintf(" %3.0f %% of %s  busy %3.0f %%", fill(d)*100, term.Bytes(d.Device.MemoryBytes), d.BusyPct)
+	key := fmt.Sprintf("  weights %9s  KV %9s", term.Bytes(weights), term.Bytes(kv))
+	if width < wideEnough {
 		key = ""
-		cells = max(minColumn, width-len(name)-1-len(legend))
 	}
+	cells := max(minColumn, width-len(name)-1-len(legend)-len(key))
 	bar := ""
 	drawn := 0
 	upTo := int64(0)
