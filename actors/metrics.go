@@ -34,7 +34,8 @@ type TenantMetrics struct {
 	Steps            int64
 	FailedSteps      int64
 	StepBusyNs       int64 // on devices
-	StepHostNs       int64 // in slices, beside the devices: batches, copies, sampling
+	StepSampleNs     int64 // sampling
+	StepHostNs       int64 // in slices, beside both: batches, copies, messages
 	StepWallNs       int64 // from schedule to postprocess, queueing behind other tenants included
 	Waiting, Running int64
 	KVBlocksFree     int64
@@ -43,12 +44,13 @@ type TenantMetrics struct {
 	QueueTime        Histogram
 }
 
-// OverheadPct is the share of step time that slices spend outside of their devices.
+// OverheadPct is the share of step time that slices spend neither on their devices nor sampling.
 func (m TenantMetrics) OverheadPct() float64 {
-	if m.StepHostNs+m.StepBusyNs == 0 {
+	all := m.StepHostNs + m.StepSampleNs + m.StepBusyNs
+	if all == 0 {
 		return 0
 	}
-	return 100 * float64(m.StepHostNs) / float64(m.StepHostNs+m.StepBusyNs)
+	return 100 * float64(m.StepHostNs) / float64(all)
 }
 
 // DeviceMetrics are a device's counters.
@@ -92,7 +94,7 @@ type metrics struct {
 
 // tenantMetrics outlive restarts of the tenant's actor.
 type tenantMetrics struct {
-	steps, failedSteps, busyNs, hostNs, wallNs atomic.Int64
+	steps, failedSteps, busyNs, sampleNs, hostNs, wallNs atomic.Int64
 
 	mu sync.Mutex
 	m  TenantMetrics
@@ -162,6 +164,7 @@ func (c *tenantMetrics) queued(ns int64) {
 func (c *tenantMetrics) step(st *tenantStep, m *protocol.StepDone, nowNs int64) {
 	c.steps.Add(1)
 	c.busyNs.Add(m.BusyNs)
+	c.sampleNs.Add(m.SampleNs)
 	c.hostNs.Add(m.HostNs)
 	c.wallNs.Add(nowNs - st.startNs)
 }
@@ -182,7 +185,7 @@ func (c *tenantMetrics) snapshot() TenantMetrics {
 	m.Requests, m.Refused = maps.Clone(m.Requests), maps.Clone(m.Refused)
 	m.TTFT, m.TPOT, m.QueueTime = m.TTFT.clone(), m.TPOT.clone(), m.QueueTime.clone()
 	m.Steps, m.FailedSteps = c.steps.Load(), c.failedSteps.Load()
-	m.StepBusyNs, m.StepHostNs, m.StepWallNs = c.busyNs.Load(), c.hostNs.Load(), c.wallNs.Load()
+	m.StepBusyNs, m.StepSampleNs, m.StepHostNs, m.StepWallNs = c.busyNs.Load(), c.sampleNs.Load(), c.hostNs.Load(), c.wallNs.Load()
 	return m
 }
 

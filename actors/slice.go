@@ -116,10 +116,12 @@ func (a *sliceActor) run(ctx actor.Context, m *protocol.RunStep) error {
 		return nil
 	}
 	done := &protocol.StepDone{Lane: m.Lane, Epoch: m.Epoch, Generation: m.Generation, Step: m.Step, BusyNs: m.BusyNs}
+	sampling := time.Now()
 	if done.Tokens, err = a.sample(m); err != nil {
 		return err
 	}
-	done.HostNs = m.HostNs + time.Since(start).Nanoseconds() - waitNs
+	done.SampleNs = time.Since(sampling).Nanoseconds()
+	done.HostNs = m.HostNs + time.Since(start).Nanoseconds() - waitNs - done.SampleNs
 	ctx.Send(a.tenant(m), done)
 	return nil
 }

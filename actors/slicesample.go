@@ -2,6 +2,9 @@ package actors
 
 import (
 	"fmt"
+	goruntime "runtime"
+	"runtime/debug"
+	"sync"
 
 	"slicescheduler/actors/protocol"
 	"slicescheduler/gpuworker"
@@ -39,7 +42,7 @@ func samplingConfig(e *tenantEntry, o *protocol.OpenSequence) sampling.Config {
 	}
 }
 
-// sample chooses a token for each row of logits. A row that can't be sampled fails its own sequence only.
+// sample chooses a token for each row of logits, several rows at a time. A row that can't be sampled fails its own sequence only.
 func (a *sliceActor) sample(m *protocol.RunStep) ([]*protocol.StepToken, error) {
 	n := len(a.sampled)
 	if n == 0 {
@@ -49,24 +52,51 @@ func (a *sliceActor) sample(m *protocol.RunStep) ([]*protocol.StepToken, error) 
 		return nil, err
 	}
 	backing, tokens := make([]protocol.StepToken, n), make([]*protocol.StepToken, n)
-	for i, seq := range a.sampled {
-		t := &backing[i]
-		t.Seq, tokens[i] = seq, t
-		s, ok := a.samplers[seq]
-		if !ok {
-			return nil, fmt.Errorf("sequence %d was never opened on %s", seq, a.slice.name())
-		}
-		r, err := s.Sample(a.slice.runner.Logits(int(m.Slot), i))
-		if err != nil {
-			t.Error = err.Error()
-			continue
-		}
-		t.Token = r.Token
-		if s.logprobs {
-			t.Logprob = logprobToProto(r)
-		}
+	for i := range tokens {
+		tokens[i] = &backing[i]
 	}
+	workers := min(goruntime.GOMAXPROCS(0), (n+rowsPerSampler-1)/rowsPerSampler)
+	var others sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		others.Go(func() { a.sampleRows(int(m.Slot), tokens, w, workers) })
+	}
+	a.sampleRows(int(m.Slot), tokens, 0, workers)
+	others.Wait()
 	return tokens, nil
+}
+
+// rowsPerSampler is how many rows of logits are worth a goroutine.
+const rowsPerSampler = 2
+
+// sampleRows samples every stride-th row. A panic is an error of its row, since nobody supervises these goroutines.
+func (a *sliceActor) sampleRows(slot int, tokens []*protocol.StepToken, first, stride int) {
+	for i := first; i < len(tokens); i += stride {
+		a.sampleRow(slot, i, tokens[i])
+	}
+}
+
+func (a *sliceActor) sampleRow(slot, row int, t *protocol.StepToken) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.rt.log.Error("sampling panicked", "slice", a.slice.name(), "panic", p, "stack", string(debug.Stack()))
+			t.Error = fmt.Sprintf("internal error in sampling: %v", p)
+		}
+	}()
+	t.Seq = a.sampled[row]
+	s, ok := a.samplers[t.Seq]
+	if !ok {
+		t.Error = fmt.Sprintf("sequence %d was never opened on %s", t.Seq, a.slice.name())
+		return
+	}
+	r, err := s.Sample(a.slice.runner.Logits(slot, row))
+	if err != nil {
+		t.Error = err.Error()
+		return
+	}
+	t.Token = r.Token
+	if s.logprobs {
+		t.Logprob = logprobToProto(r)
+	}
 }
 
 func logprobToProto(r sampling.Result) *protocol.TokenLogprob {

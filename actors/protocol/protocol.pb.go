@@ -1483,6 +1483,7 @@ type StepDone struct {
 	HostNs        int64                  `protobuf:"varint,7,opt,name=host_ns,json=hostNs,proto3" json:"host_ns,omitempty"`
 	Error         string                 `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	DeviceLost    bool                   `protobuf:"varint,9,opt,name=device_lost,json=deviceLost,proto3" json:"device_lost,omitempty"` // the device won't come back
+	SampleNs      int64                  `protobuf:"varint,10,opt,name=sample_ns,json=sampleNs,proto3" json:"sample_ns,omitempty"`      // what sampling took, which host_ns leaves out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1578,6 +1579,13 @@ func (x *StepDone) GetDeviceLost() bool {
 		return x.DeviceLost
 	}
 	return false
+}
+
+func (x *StepDone) GetSampleNs() int64 {
+	if x != nil {
+		return x.SampleNs
+	}
+	return 0
 }
 
 // PlaceTenant asks the planner for a tenant's first lane.
@@ -2696,7 +2704,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x05R\x05token\x12?\n" +
 	"\alogprob\x18\x03 \x01(\v2%.slicescheduler.protocol.TokenLogprobR\alogprob\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\x8d\x02\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\xaa\x02\n" +
 	"\bStepDone\x12\x12\n" +
 	"\x04lane\x18\x01 \x01(\tR\x04lane\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1e\n" +
@@ -2709,7 +2717,9 @@ const file_protocol_proto_rawDesc = "" +
 	"\ahost_ns\x18\a \x01(\x03R\x06hostNs\x12\x14\n" +
 	"\x05error\x18\b \x01(\tR\x05error\x12\x1f\n" +
 	"\vdevice_lost\x18\t \x01(\bR\n" +
-	"deviceLost\"\xa4\x01\n" +
+	"deviceLost\x12\x1b\n" +
+	"\tsample_ns\x18\n" +
+	" \x01(\x03R\bsampleNs\"\xa4\x01\n" +
 	"\vPlaceTenant\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06stages\x18\x02 \x01(\x05R\x06stages\x12\x1f\n" +
