@@ -108,7 +108,7 @@ func (a *app) pullCommand() *cobra.Command {
 	cmd := modelsFlag(a.jsonFlag(&cobra.Command{Use: "pull NAME", Short: "Fetch a model", Args: cobra.ExactArgs(1),
 		Long: "Fetch a model from a Hugging Face hub (owner/repo, owner/repo:QUANT or owner/repo:FILE), from a URL (with #sha256=... to have it checked)\n" +
 			"or from a path. A download that was cut short goes on where it stopped. HF_ENDPOINT names another hub, HF_TOKEN a token for it.",
-		Example: "  slicer pull HuggingFaceTB/SmolLM2-135M-Instruct-GGUF:Q8_0\n  slicer pull ./my-model.gguf",
+		Example: "  slicer pull bartowski/SmolLM2-135M-Instruct-GGUF:Q8_0\n  slicer pull ./my-model.gguf",
 		RunE:    run(func(ctx context.Context, args []string) error { return a.pull(ctx, args[0], dir) })}), &dir)
 	return cmd
 }
