@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -45,6 +46,14 @@ func (e *tenantEntry) use() (done func(), ok bool) {
 		return nil, false
 	}
 	return e.using.RUnlock, true
+}
+
+// goneError says why a tenant whose actor has stopped can't be asked: it was removed, or failed too often.
+func (rt *runtime) goneError(e *tenantEntry) error {
+	if rt.tenants.get(e.spec.ID) == e && !rt.closing.Load() {
+		return stoppedError(e)
+	}
+	return fmt.Errorf("%w: %s", ErrNoTenant, e.spec.ID)
 }
 
 // contextTokens returns the length of the longest request: prompt and answer.

@@ -261,6 +261,42 @@ func (n *testNode) recover() {
 	}
 }
 
+// A tenant that panics at every message is stopped: its requests end, its memory is free, and it is listed as failed until it is removed.
+func TestTenantThatAlwaysPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var healed atomic.Bool
+		n := start(t, NodeConfig{inject: func(name string, message any) {
+			if strings.HasPrefix(name, tenantPrefix) && isMessage[*protocol.StepDone](message) && !healed.Load() {
+				panic("injected")
+			}
+		}})
+		defer n.stop()
+		n.submit(gmg.TenantSpec{ID: "a"})
+		n.await("a", stateReady)
+		for range 2 * restartLimit {
+			s, err := n.Generate(t.Context(), greedy("a", "x", 20))
+			if err != nil {
+				if !errors.Is(err, ErrTenantNotReady) {
+					t.Error(err)
+				}
+				continue
+			}
+			if a := read(t, s); a.last.Finish != FinishError || !errors.Is(a.last.Err, ErrFailed) {
+				t.Errorf("finish %q: %v", a.last.Finish, a.last.Err)
+			}
+		}
+		if s := n.await("a", stateFailed); !strings.Contains(s.Reason, "too many failures") {
+			t.Errorf("reason %q", s.Reason)
+		}
+		healed.Store(true)
+		if err := n.RemoveTenant(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		n.submit(gmg.TenantSpec{ID: "a"})
+		n.recover()
+	})
+}
+
 func TestRemoveTenantUnderLoad(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := start(t, NodeConfig{Devices: simDevices(t, 2)})

@@ -77,7 +77,7 @@ func (g *gatewayActor) admit(ctx actor.Context, r *request) {
 		return
 	}
 	if r.entry.isGone() {
-		r.decide(fmt.Errorf("%w: %s", ErrNoTenant, r.entry.spec.ID))
+		r.decide(g.rt.goneError(r.entry))
 		return
 	}
 	g.requests[r.seq] = r

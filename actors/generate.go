@@ -19,7 +19,7 @@ const requestIDBytes = 12
 
 // Generate admits a request or refuses it at once. Its text is encoded here, in the caller's goroutine, so that a long prompt holds nobody else up.
 func (n *Node) Generate(ctx context.Context, r GenerateRequest) (Stream, error) {
-	if n.closing.Load() {
+	if n.rt.closing.Load() {
 		return nil, ErrShutdown
 	}
 	e, done, err := n.useTenant(r.Tenant)

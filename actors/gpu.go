@@ -72,6 +72,7 @@ func newGPUActor(rt *runtime, d gpuworker.Device) *gpuActor {
 func (g *gpuActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
+		g.busy.add(g.rt.nowNs(), g.counters.busyNs.Load())
 		g.rt.send(g.rt.gmg, putFacts{values: []gmg.Value{g.describe(), g.deviceState()}})
 	case *protocol.SizeQuery:
 		ctx.Respond(g.sizes(m))

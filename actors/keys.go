@@ -91,7 +91,7 @@ func hashKey(key string) string {
 func (n *Node) AddKey(ctx context.Context, t gmg.TenantID, name string) (string, error) {
 	n.admin.Lock()
 	defer n.admin.Unlock()
-	if n.closing.Load() {
+	if n.rt.closing.Load() {
 		return "", ErrShutdown
 	}
 	if n.rt.tenants.get(t) == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -27,8 +26,7 @@ type Node struct {
 	incarnation uint64
 	startUnixNs int64
 	end         context.CancelFunc
-	admin       sync.Mutex // one change of tenants or keys at a time
-	closing     atomic.Bool
+	admin       sync.Mutex    // one change of tenants or keys at a time
 	closed      chan struct{} // when Close has done its work
 }
 
@@ -152,7 +150,7 @@ func (n *Node) publishers() []*actor.PID {
 // Close refuses new requests, lets those that run finish until ctx ends, ends the rest with ErrShutdown, and gives back all that the node holds. The devices
 // stay open. It may be called more than once.
 func (n *Node) Close(ctx context.Context) error {
-	if n.closing.Swap(true) {
+	if n.rt.closing.Swap(true) {
 		select {
 		case <-n.closed:
 			return nil

@@ -39,8 +39,9 @@ type placement struct {
 	lane    gmg.Lane
 	after   phase // what follows dropping
 	reason  string
-	tries   int  // plans in a row that a device refused
-	removed bool // the tenant is to go
+	tries   int        // plans in a row that a device refused
+	removed bool       // the tenant is to go
+	again   *placement // of a tenant with the same name that came meanwhile
 }
 
 // planTries is how often a refused plan is made anew at once, before it waits until memory frees.
@@ -96,15 +97,18 @@ func (p *plannerActor) Receive(ctx actor.Context) {
 
 // place queues a tenant's placement, or tells where it is.
 func (p *plannerActor) place(ctx actor.Context, m *protocol.PlaceTenant) {
-	if old := p.placements[m.Tenant]; old != nil {
-		old.actor = ctx.Sender()
-		p.tell(ctx, old)
-		return
-	}
 	pl := &placement{tenant: m.Tenant, actor: ctx.Sender(), demand: m}
 	pl.lane = gmg.Lane{ID: gmg.LaneID(m.Tenant + "#0"), Tenant: gmg.TenantID(m.Tenant)}
-	p.placements[m.Tenant] = pl
-	p.enqueue(ctx, pl)
+	switch old := p.placements[m.Tenant]; {
+	case old == nil:
+		p.placements[m.Tenant] = pl
+		p.enqueue(ctx, pl)
+	case old.removed:
+		old.again = pl
+	default:
+		old.actor = ctx.Sender()
+		p.tell(ctx, old)
+	}
 }
 
 func (p *plannerActor) enqueue(ctx actor.Context, pl *placement) {

@@ -149,6 +149,10 @@ func (p *plannerActor) gone(ctx actor.Context, pl *placement) {
 	}
 	p.rt.send(p.rt.gmg, putFacts{deletes: []gmg.Key{gmg.LaneKey(pl.lane.ID)}})
 	ctx.Send(pl.actor, &protocol.TenantDropped{Tenant: pl.tenant})
+	if pl.again != nil {
+		p.placements[pl.tenant] = pl.again
+		p.enqueue(ctx, pl.again)
+	}
 	p.done(ctx, pl)
 }
 

@@ -41,6 +41,7 @@ type runtime struct {
 	sequence   atomic.Uint64                // of requests
 	background sync.WaitGroup               // goroutines that are no actors
 	life       context.Context              // ends with the node
+	closing    atomic.Bool                  // no new requests
 	broken     chan struct{}                // closed when one of the node's own actors has stopped for good
 	brokenBy   atomic.Pointer[string]       // its name
 }

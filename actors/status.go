@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -53,7 +54,7 @@ func askTenant[T any](ctx context.Context, n *Node, e *tenantEntry, query func(c
 	case answer = <-reply:
 		return answer, nil
 	case <-e.gone:
-		return answer, fmt.Errorf("%w: %s", ErrNoTenant, e.spec.ID)
+		return answer, n.rt.goneError(e)
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	}
@@ -88,6 +89,9 @@ func (n *Node) tenantStatus(ctx context.Context, e *tenantEntry) (TenantStatus, 
 		return TenantStatus{Spec: e.spec, State: stateFailed, Reason: e.broken.Error(), Lanes: []gmg.Lane{}}, nil
 	}
 	s, err := askTenant(ctx, n, e, func(reply chan<- TenantStatus) any { return tenantQuery{reply} })
+	if errors.Is(err, ErrTenantNotReady) {
+		return TenantStatus{Spec: e.spec, State: stateFailed, Reason: err.Error(), Lanes: []gmg.Lane{}}, nil
+	}
 	if err != nil {
 		return TenantStatus{}, err
 	}
@@ -145,7 +149,7 @@ func (n *Node) Nodes(context.Context) ([]NodeStatus, error) {
 	list := []NodeStatus{}
 	for _, f := range n.rt.snapshot.Load().Nodes() {
 		state := "up"
-		if f.ID == n.rt.config.Name && n.closing.Load() {
+		if f.ID == n.rt.config.Name && n.rt.closing.Load() {
 			state = "draining"
 		}
 		list = append(list, NodeStatus{
@@ -158,7 +162,7 @@ func (n *Node) Nodes(context.Context) ([]NodeStatus, error) {
 
 // Ready says whether the node takes requests.
 func (n *Node) Ready(context.Context) (bool, string) {
-	if n.closing.Load() {
+	if n.rt.closing.Load() {
 		return false, ErrShutdown.Error()
 	}
 	select {

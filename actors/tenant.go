@@ -114,11 +114,19 @@ func (t *tenantActor) Receive(ctx actor.Context) {
 		t.publish()
 	case *actor.Stopping:
 		t.abandon(fmt.Sprintf("tenant %s has stopped", t.entry.spec.ID))
+		if t.state != stateRemoving { // after too many failures; nobody else will give the lane back
+			ctx.Request(t.rt.planner, &protocol.DropTenant{Tenant: string(t.entry.spec.ID)})
+		}
 	case *actor.Stopped:
 		// Whatever was submitted and not read any more fails: the gateway sends nothing here once it knows.
 		close(t.entry.gone)
-		t.rt.send(t.rt.gateway, tenantGone{entry: t.entry, err: fmt.Errorf("%w: %s has stopped", ErrTenantNotReady, t.entry.spec.ID)})
+		t.rt.send(t.rt.gateway, tenantGone{entry: t.entry, err: stoppedError(t.entry)})
 	}
+}
+
+// stoppedError is what requests to a tenant get whose actor failed too often.
+func stoppedError(e *tenantEntry) error {
+	return fmt.Errorf("%w: %s stopped after too many failures; remove it and submit it again", ErrTenantNotReady, e.spec.ID)
 }
 
 // place asks the planner for a lane. After a restart there is one already, which it tells at once.

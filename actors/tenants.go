@@ -16,7 +16,7 @@ import (
 func (n *Node) SubmitTenant(ctx context.Context, s gmg.TenantSpec) error {
 	n.admin.Lock()
 	defer n.admin.Unlock()
-	if n.closing.Load() {
+	if n.rt.closing.Load() {
 		return ErrShutdown
 	}
 	if err := n.checkSpec(s); err != nil {
@@ -123,7 +123,7 @@ func (n *Node) restoreTenants() error {
 func (n *Node) RemoveTenant(ctx context.Context, t gmg.TenantID) error {
 	n.admin.Lock()
 	defer n.admin.Unlock()
-	if n.closing.Load() {
+	if n.rt.closing.Load() {
 		return ErrShutdown
 	}
 	e := n.rt.tenants.get(t)
