@@ -221,6 +221,35 @@ func TestSlowClientPausesItsOwnRequest(t *testing.T) {
 	})
 }
 
+// Clients that don't read can't keep all slots for themselves.
+func TestSlowClientsGiveUpTheirSlots(t *testing.T) {
+	const tokens = 100
+	bubble(t, func(t *testing.T) {
+		n := start(t, NodeConfig{Limits: Limits{StreamTokens: 8}})
+		defer n.stop()
+		n.submit(gmg.TenantSpec{ID: "a", MaxSequences: 2})
+		var slow []Stream
+		for i := range 3 {
+			s, err := n.Generate(t.Context(), greedy("a", fmt.Sprint("slow ", i), tokens))
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow = append(slow, s)
+		}
+		want := n.generate(greedy("a", "quick", tokens))
+		for i, s := range slow {
+			a := read(t, s)
+			if b := n.generate(greedy("a", fmt.Sprint("slow ", i), tokens)); a.text != b.text || a.last.Finish != FinishLength {
+				t.Errorf("slow client %d got %q (%s), want %q", i, a.text, a.last.Finish, b.text)
+			}
+		}
+		if again := n.generate(greedy("a", "quick", tokens)); again.text != want.text {
+			t.Errorf("the quick client got %q, then %q", want.text, again.text)
+		}
+		n.awaitIdle("a")
+	})
+}
+
 // fill sends requests until one is refused and returns how many were taken, with their streams.
 func (n *testNode) fill(id gmg.TenantID, most int) (taken []Stream, refused error) {
 	n.t.Helper()

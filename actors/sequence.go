@@ -16,6 +16,8 @@ type sequence struct {
 	hashes  []batching.BlockHash
 	opened  bool // the lane's last slice knows it
 	paused  bool
+	aside   bool  // paused for long and taken out of the scheduler, so that others get its slot
+	sinceNs int64 // when it paused
 	retries int
 
 	cached                                 int

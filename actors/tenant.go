@@ -97,6 +97,7 @@ func (t *tenantActor) Receive(ctx actor.Context) {
 	case *protocol.Resume:
 		t.setPaused(m.Seq, false)
 		t.pump(ctx)
+		t.flush(ctx)
 	case *protocol.LaneState:
 		t.laneState(ctx, m)
 	case *protocol.TenantDropped:
@@ -110,6 +111,7 @@ func (t *tenantActor) Receive(ctx actor.Context) {
 	case requestsQuery:
 		m.reply <- t.requests()
 	case tick:
+		t.setAside(m.nowNs)
 		t.pump(ctx) // ageing alone can make a waiting request schedulable
 		t.publish()
 	case *actor.Stopping:

@@ -90,10 +90,16 @@ func (t *tenantActor) rescheduleHeld() {
 	held := t.held
 	t.held = nil
 	for _, s := range held {
-		if refusal := t.schedule(s); refusal != nil {
-			t.post(s, &protocol.Answer{Seq: s.submit.Seq, Finish: protocol.Answer_ERROR, Error: refusal.Reason, Refusal: refusal})
-			t.forget(s)
-		}
+		t.reschedule(s)
+	}
+}
+
+// reschedule gives an accepted sequence to the scheduler; it fails if it can't fit any more.
+func (t *tenantActor) reschedule(s *sequence) {
+	if refusal := t.schedule(s); refusal != nil {
+		t.post(s, &protocol.Answer{Seq: s.submit.Seq, Finish: protocol.Answer_ERROR, Error: refusal.Reason, Refusal: refusal})
+		t.sla.failed(s)
+		t.forget(s)
 	}
 }
 
@@ -126,12 +132,20 @@ func (t *tenantActor) forget(s *sequence) {
 	}
 }
 
+// pausedSlotNs is how long a request whose client doesn't read keeps its slot while others wait for one.
+const pausedSlotNs = 1_000_000_000
+
 func (t *tenantActor) setPaused(seq uint64, paused bool) {
 	s := t.sequences[seq]
 	if s == nil || s.paused == paused {
 		return
 	}
-	s.paused = paused
+	s.paused, s.sinceNs = paused, t.rt.nowNs()
+	if s.aside && !paused {
+		s.aside = false
+		t.reschedule(s)
+		return
+	}
 	if t.sched == nil || !t.sched.Contains(batching.SeqID(seq)) {
 		return
 	}
@@ -140,6 +154,35 @@ func (t *tenantActor) setPaused(seq uint64, paused bool) {
 	} else {
 		_ = t.sched.Resume(batching.SeqID(seq))
 	}
+}
+
+// setAside takes requests that paused long ago out of the scheduler when others wait and every slot is taken. They are computed again when their clients
+// read on.
+func (t *tenantActor) setAside(nowNs int64) {
+	if t.sched == nil {
+		return
+	}
+	if stats := t.sched.Stats(); stats.Waiting == 0 || stats.Paused == 0 || stats.Running < t.limits.sequences {
+		return
+	}
+	for seq, s := range t.sequences {
+		id := batching.SeqID(seq)
+		if s.paused && !s.aside && nowNs-s.sinceNs >= pausedSlotNs && t.sched.Contains(id) && !t.inFlight(id) {
+			s.aside = true
+			_ = t.sched.Cancel(id) // it is there, as Contains said
+		}
+	}
+}
+
+func (t *tenantActor) inFlight(id batching.SeqID) bool {
+	for _, st := range t.flight {
+		for i := range st.step.Items {
+			if st.step.Items[i].ID == id {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // outAnswer is an answer with the gateway it goes to.
