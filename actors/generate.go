@@ -14,6 +14,9 @@ import (
 	"slicescheduler/model"
 )
 
+// maxPriority bounds a request's priority, either way: each level puts it forward by what a request may wait, so more would mean nothing.
+const maxPriority = 1000
+
 // requestIDBytes of randomness name a request that came without an id.
 const requestIDBytes = 12
 
@@ -125,8 +128,11 @@ func (n *Node) newRequest(e *tenantEntry, r *GenerateRequest, prompt []int32) (*
 	if most == 0 {
 		most = max(1, limit-len(prompt))
 	}
-	if len(prompt)+most > limit {
+	switch {
+	case most > limit-len(prompt):
 		return nil, &LengthError{PromptTokens: len(prompt), MaxTokens: most, LimitTokens: limit}
+	case r.MinTokens > most:
+		return nil, &FieldError{"min_tokens", fmt.Sprintf("must be at most the %d tokens that the answer may have, got %d", most, r.MinTokens)}
 	}
 	if !r.Sampling.HasSeed {
 		var seed [8]byte
@@ -158,8 +164,10 @@ func (n *Node) checkRequest(e *tenantEntry, r *GenerateRequest) error {
 	switch {
 	case r.MaxTokens < 0:
 		return &FieldError{"max_tokens", fmt.Sprintf("must not be negative, got %d", r.MaxTokens)}
-	case r.MinTokens < 0 || r.MaxTokens > 0 && r.MinTokens > r.MaxTokens:
-		return &FieldError{"min_tokens", fmt.Sprintf("must be 0 to max_tokens, got %d", r.MinTokens)}
+	case r.MinTokens < 0:
+		return &FieldError{"min_tokens", fmt.Sprintf("must not be negative, got %d", r.MinTokens)}
+	case r.Priority < -maxPriority || r.Priority > maxPriority:
+		return &FieldError{"priority", fmt.Sprintf("must be %d to %d, got %d", -maxPriority, maxPriority, r.Priority)}
 	case r.Logprobs > l.MaxLogprobs:
 		return &FieldError{"logprobs", fmt.Sprintf("must be at most %d, got %d", l.MaxLogprobs, r.Logprobs)}
 	case len(r.Stop) > l.MaxStops:

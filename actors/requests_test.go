@@ -382,6 +382,54 @@ func TestPromptAbovePool(t *testing.T) {
 	})
 }
 
+// A request that waits for a load and turns out to exceed the pool ends with the same error as one that comes later.
+func TestPromptAbovePoolWhileLoading(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := start(t, NodeConfig{Devices: devicesOf(tightDevice(t))})
+		defer n.stop()
+		n.submit(gmg.TenantSpec{ID: "a"})
+		m, err := n.TenantModel(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := greedy("a", "", 1)
+		r.PromptTokens = make([]int32, m.ContextTokens-1)
+		s, err := n.Generate(t.Context(), r)
+		if err == nil {
+			err = read(t, s).last.Err
+		}
+		var length *LengthError
+		if !errors.As(err, &length) || !length.Pool || length.LimitTokens >= m.ContextTokens {
+			t.Errorf("error %v, want a LengthError of the pool", err)
+		}
+		n.generate(greedy("a", "short", 5))
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := NodeConfig{Name: "n", Devices: simDevices(t, 1), Library: model.NewLibrary()}
+	defer good.Devices[0].Close()
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*NodeConfig){
+		"name":     func(c *NodeConfig) { c.Name = "" },
+		"devices":  func(c *NodeConfig) { c.Devices = nil },
+		"twice":    func(c *NodeConfig) { c.Devices = append(c.Devices, c.Devices[0]) },
+		"library":  func(c *NodeConfig) { c.Library = nil },
+		"batch":    func(c *NodeConfig) { c.Limits.BatchTokens = -1 },
+		"share":    func(c *NodeConfig) { c.Limits.KVSharePct = 101 },
+		"interval": func(c *NodeConfig) { c.Limits.PublishInterval = 1 },
+		"timeout":  func(c *NodeConfig) { c.Limits.StepTimeout = 1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := StartNode(t.Context(), c); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v, want ErrConfig", name, err)
+		}
+	}
+}
+
 func TestCloseWaitsForStreams(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := start(t, NodeConfig{})

@@ -13,6 +13,7 @@ type sequence struct {
 	gateway *actor.PID
 	tokens  []int32 // prompt and answer
 	output  int     // answer tokens
+	most    int     // of them
 	hashes  []batching.BlockHash
 	opened  bool // the lane's last slice knows it
 	paused  bool
@@ -26,7 +27,7 @@ type sequence struct {
 }
 
 func newSequence(m *protocol.Submit, gateway *actor.PID, salt uint64) *sequence {
-	s := &sequence{submit: m, gateway: gateway, tokens: m.Prompt[:len(m.Prompt):len(m.Prompt)], output: len(m.Generated)}
+	s := &sequence{submit: m, gateway: gateway, tokens: m.Prompt[:len(m.Prompt):len(m.Prompt)], output: len(m.Generated), most: int(m.MaxTokens)}
 	s.tokens = append(s.tokens, m.Generated...)
 	s.hash(salt)
 	return s
@@ -49,7 +50,7 @@ func (s *sequence) hash(salt uint64) []batching.BlockHash {
 // toSchedule returns what a scheduler needs to know: tokens generated before count as prompt, since they are computed, not sampled.
 func (s *sequence) toSchedule() batching.Request {
 	return batching.Request{
-		ID: batching.SeqID(s.submit.Seq), PromptTokens: len(s.tokens), MaxTokens: int(s.submit.MaxTokens) - s.output,
+		ID: batching.SeqID(s.submit.Seq), PromptTokens: len(s.tokens), MaxTokens: s.most - s.output,
 		Blocks: s.hashes, Priority: int(s.submit.Priority), ArrivalNs: s.submit.ArrivalNs,
 	}
 }

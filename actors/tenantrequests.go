@@ -75,7 +75,7 @@ func (t *tenantActor) schedule(s *sequence) *protocol.Refusal {
 func (t *tenantActor) fitOpenEnd(s *sequence) {
 	if s.submit.OpenEnd {
 		if room := t.poolTokens() - len(s.submit.Prompt); room >= 1 {
-			s.submit.MaxTokens = min(s.submit.MaxTokens, int32(room))
+			s.most = min(s.most, room)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (t *tenantActor) extend(s *sequence, token *protocol.StepToken, nowNs int64
 	switch {
 	case end:
 		a.Finish, a.EndToken = protocol.Answer_STOP, true
-	case s.output >= int(s.submit.MaxTokens):
+	case s.output >= s.most:
 		a.Finish = protocol.Answer_LENGTH
 	}
 	if len(s.tokens)%batching.DefaultBlockTokens == 0 {
