@@ -89,11 +89,11 @@ func hashKey(key string) string {
 
 // AddKey makes an API key of a tenant. The key is returned this once; only its hash is kept.
 func (n *Node) AddKey(ctx context.Context, t gmg.TenantID, name string) (string, error) {
-	n.admin.Lock()
-	defer n.admin.Unlock()
-	if n.rt.closing.Load() {
-		return "", ErrShutdown
+	done, err := n.change(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer done()
 	if n.rt.tenants.get(t) == nil {
 		return "", fmt.Errorf("%w: %s", ErrNoTenant, t)
 	}
@@ -125,8 +125,11 @@ func (n *Node) key(t gmg.TenantID, name string) (gmg.APIKey, bool) {
 
 // RemoveKey ends a key.
 func (n *Node) RemoveKey(ctx context.Context, t gmg.TenantID, name string) error {
-	n.admin.Lock()
-	defer n.admin.Unlock()
+	done, err := n.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if n.rt.tenants.get(t) == nil {
 		return fmt.Errorf("%w: %s", ErrNoTenant, t)
 	}

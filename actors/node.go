@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -26,7 +25,7 @@ type Node struct {
 	incarnation uint64
 	startUnixNs int64
 	end         context.CancelFunc
-	admin       sync.Mutex    // one change of tenants or keys at a time
+	admin       chan struct{} // holds one item while tenants or keys are being changed
 	closed      chan struct{} // when Close has done its work
 }
 
@@ -47,13 +46,27 @@ func StartNode(ctx context.Context, c NodeConfig) (*Node, error) {
 		return nil, fmt.Errorf("start node %s: %w", c.Name, err)
 	}
 	now := time.Now().UnixNano()
-	n := &Node{store: store, keys: newKeyIndex(), incarnation: uint64(now), startUnixNs: now, closed: make(chan struct{})}
+	n := &Node{store: store, keys: newKeyIndex(), admin: make(chan struct{}, 1), incarnation: uint64(now), startUnixNs: now, closed: make(chan struct{})}
 	n.rt = newRuntime(c)
 	n.rt.life, n.end = context.WithCancel(context.Background())
 	if err := n.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start node %s: %w", c.Name, err), n.Close(ctx))
 	}
 	return n, nil
+}
+
+// change begins a change of tenants or keys, one at a time; done ends it.
+func (n *Node) change(ctx context.Context) (done func(), err error) {
+	select {
+	case n.admin <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if n.rt.closing.Load() {
+		<-n.admin
+		return nil, ErrShutdown
+	}
+	return func() { <-n.admin }, nil
 }
 
 func openStore(dir string) (specstore.Store, error) {
@@ -159,8 +172,8 @@ func (n *Node) Close(ctx context.Context) error {
 		}
 	}
 	defer close(n.closed)
-	n.admin.Lock() // a change that is under way comes first, none follows
-	defer n.admin.Unlock()
+	n.admin <- struct{}{} // a change that is under way comes first, none follows
+	defer func() { <-n.admin }()
 	n.drain(ctx)
 	for _, e := range n.rt.tenants.all() {
 		n.stopTenant(e)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -14,11 +15,11 @@ import (
 
 // SubmitTenant makes a tenant: its spec is on disk when this returns, and its model loads in the background. The same spec again changes nothing.
 func (n *Node) SubmitTenant(ctx context.Context, s gmg.TenantSpec) error {
-	n.admin.Lock()
-	defer n.admin.Unlock()
-	if n.rt.closing.Load() {
-		return ErrShutdown
+	done, err := n.change(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	if err := n.checkSpec(s); err != nil {
 		return err
 	}
@@ -121,11 +122,11 @@ func (n *Node) restoreTenants() error {
 
 // RemoveTenant ends a tenant's requests, gives back what it holds and forgets it, its keys included.
 func (n *Node) RemoveTenant(ctx context.Context, t gmg.TenantID) error {
-	n.admin.Lock()
-	defer n.admin.Unlock()
-	if n.rt.closing.Load() {
-		return ErrShutdown
+	done, err := n.change(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	e := n.rt.tenants.get(t)
 	if e == nil {
 		return fmt.Errorf("%w: %s", ErrNoTenant, t)
@@ -144,8 +145,10 @@ func (n *Node) RemoveTenant(ctx context.Context, t gmg.TenantID) error {
 	return nil
 }
 
-// putShared changes shared facts in the GMG and on disk, and returns their time.
+// putShared changes shared facts in the GMG and on disk, and returns their time. What can't be kept on disk is undone. It doesn't stop half-way when ctx ends.
 func (n *Node) putShared(ctx context.Context, values []gmg.Value, deletes []gmg.Key) (stampNs int64, err error) {
+	ctx = context.WithoutCancel(ctx)
+	before := n.rt.snapshot.Load()
 	out, err := ask(ctx, n.rt, n.rt.gmg, func(reply chan<- sharedFacts) any { return putShared{values, deletes, reply} })
 	if err == nil {
 		err = out.err
@@ -154,12 +157,16 @@ func (n *Node) putShared(ctx context.Context, values []gmg.Value, deletes []gmg.
 		return 0, err
 	}
 	if err := n.store.Put(out.facts...); err != nil {
-		undo := make([]gmg.Key, 0, len(values))
-		for _, v := range values {
-			undo = append(undo, v.Key())
+		undo := putShared{}
+		for i := range out.facts {
+			if old, ok := before.Fact(out.facts[i].Key); ok {
+				undo.values = append(undo.values, old.Value)
+			} else {
+				undo.deletes = append(undo.deletes, out.facts[i].Key)
+			}
 		}
-		_, _ = ask(ctx, n.rt, n.rt.gmg, func(reply chan<- sharedFacts) any { return putShared{deletes: undo, reply: reply} })
-		return 0, fmt.Errorf("not kept on disk: %w", err)
+		_, undone := ask(ctx, n.rt, n.rt.gmg, func(reply chan<- sharedFacts) any { return putShared{undo.values, undo.deletes, reply} })
+		return 0, errors.Join(fmt.Errorf("not kept on disk: %w", err), undone)
 	}
 	return out.facts[0].Stamp.WallNs, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"slicescheduler/actors/specstore"
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
 	"slicescheduler/model"
@@ -180,6 +181,44 @@ func TestRestartWithoutModel(t *testing.T) {
 	if err := n.RemoveTenant(context.Background(), "a"); err != nil {
 		t.Error(err)
 	}
+}
+
+// brokenStore is a store whose disk is full.
+type brokenStore struct{ specstore.Store }
+
+var errDiskFull = errors.New("disk is full")
+
+func (brokenStore) Put(...gmg.Fact) error { return errDiskFull }
+
+// What can't be kept on disk doesn't happen: no tenant, no key, no removal.
+func TestChangesThatCannotBeKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := start(t, NodeConfig{})
+		defer n.stop()
+		n.submit(gmg.TenantSpec{ID: "a"})
+		n.await("a", stateReady)
+		good := n.store
+		n.store = brokenStore{good}
+		if err := n.SubmitTenant(t.Context(), gmg.TenantSpec{ID: "b", Model: "tiny-story"}); !errors.Is(err, errDiskFull) {
+			t.Errorf("submit: %v", err)
+		}
+		if _, err := n.AddKey(t.Context(), "a", "k"); !errors.Is(err, errDiskFull) {
+			t.Errorf("key: %v", err)
+		}
+		if err := n.RemoveTenant(t.Context(), "a"); !errors.Is(err, errDiskFull) {
+			t.Errorf("remove: %v", err)
+		}
+		n.store = good
+		if list, err := n.Tenants(t.Context()); err != nil || len(list) != 1 || list[0].Spec.ID != "a" || list[0].State != stateReady {
+			t.Errorf("tenants %+v, error %v", list, err)
+		}
+		if specs := n.rt.snapshot.Load().Tenants(); len(specs) != 1 || specs[0].ID != "a" {
+			t.Errorf("the graph has %+v", specs)
+		}
+		if _, err := n.AddKey(t.Context(), "a", "k"); err != nil {
+			t.Errorf("key: %v", err)
+		}
+	})
 }
 
 func TestNodeListings(t *testing.T) {
