@@ -48,6 +48,7 @@ func TestErrorsNameThePiece(t *testing.T) {
 		{"cpu:1,mem=-4GiB", "cpu:1,mem=-4GiB", "size of memory"},
 		{"cpu:1,mem=NaN", "cpu:1,mem=NaN", "size of memory"},
 		{"cpu:1,mem=1e30", "cpu:1,mem=1e30", "size of memory"},
+		{"cpu:1,mem=64MiB*2", "cpu:1,mem=64MiB*2", "size of memory"},
 		{"cpu:1,cores=2", "cpu:1,cores=2", "mem="},
 	} {
 		_, err := Parse(tt.spec)
