@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"slicescheduler/gpuworker/cpu/kernels"
 )
 
 // ErrBadLogits is returned when a row of logits holds NaN or infinity, or leaves no token to choose.
@@ -74,7 +76,7 @@ func New(c Config, prompt, answer []int32) (*Sampler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sampler{config: c}
+	s := &Sampler{config: c, selection: newSelection(kernels.Best())} // every path gives the same tokens
 	for id, b := range c.Params.LogitBias {
 		s.bias = append(s.bias, Logprob{id, b})
 	}
@@ -104,7 +106,8 @@ func (s *Sampler) Sample(logits []float32) (Result, error) {
 	if len(logits) != s.config.Vocab {
 		return Result{}, fmt.Errorf("%w: %d logits for a vocabulary of %d", ErrBadLogits, len(logits), s.config.Vocab)
 	}
-	if at := notFinite(logits); at >= 0 {
+	if !s.selection.kernels.Finite(logits) {
+		at := slices.IndexFunc(logits, func(x float32) bool { return x-x != 0 })
 		return Result{}, fmt.Errorf("%w: %v for token %d, answer token %d", ErrBadLogits, logits[at], at, s.answer)
 	}
 	s.adjust(logits)
@@ -121,38 +124,13 @@ func (s *Sampler) Sample(logits []float32) (Result, error) {
 	return r, nil
 }
 
-// notFinite returns the index of the first logit that is NaN or infinite, -1 when there is none.
-func notFinite(logits []float32) int {
-	// x*0 is 0 for every number, and adding NaN to anything gives NaN: a sum finds out first whether there is something to look for.
-	var a, b, c, d float32
-	rest := logits
-	for ; len(rest) >= 4; rest = rest[4:] {
-		a, b, c, d = a+float32(rest[0]*0), b+float32(rest[1]*0), c+float32(rest[2]*0), d+float32(rest[3]*0)
-	}
-	for _, x := range rest {
-		a += float32(x * 0)
-	}
-	if a+b+c+d == 0 {
+func (s *Sampler) choose(logits []float32) int32 {
+	largest := s.selection.kernels.Largest(logits)
+	if largest == masked {
 		return -1
 	}
-	return slices.IndexFunc(logits, func(x float32) bool { return x-x != 0 })
-}
-
-func (s *Sampler) choose(logits []float32) int32 {
-	best := argmax(logits)
-	if best < 0 || s.config.Params.Temperature < greedyBelow {
-		return best
+	if s.config.Params.Temperature < greedyBelow {
+		return int32(slices.Index(logits, largest)) // the lowest of several
 	}
-	return s.selection.sample(logits, logits[best], s.config.Params, uniform(s.config.Params.Seed, uint64(s.answer)))
-}
-
-// argmax returns the lowest of the ids with the largest logit, -1 when all are masked.
-func argmax(logits []float32) int32 {
-	best, at := masked, int32(-1)
-	for i, x := range logits {
-		if x > best {
-			best, at = x, int32(i)
-		}
-	}
-	return at
+	return s.selection.sample(logits, largest, s.config.Params, uniform(s.config.Params.Seed, uint64(s.answer)))
 }

@@ -6,25 +6,12 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
-)
 
-func TestExpAgainstMath(t *testing.T) {
-	for i := range 2_000_000 {
-		x := float32(-90) * float32(i) / 2_000_000
-		got, want := float64(exp32(x)), math.Exp(float64(x))
-		if x < expFloor {
-			want = 0
-		}
-		if math.Abs(got-want) > 3e-7*want {
-			t.Fatalf("exp(%v) = %v, wants %v", x, got, want)
-		}
-	}
-	if exp32(0) != 1 || exp32(masked) != 0 {
-		t.Fatalf("exp(0) = %v, exp(-inf) = %v", exp32(0), exp32(masked))
-	}
-}
+	"slicescheduler/gpuworker/cpu/kernels"
+)
 
 // naive is the definition: sort all tokens, cut the list, walk the distribution (by id where nothing is cut off by rank).
 func naive(logits []float32, p Params, u float64) (token int32, borderline bool) {
@@ -99,8 +86,8 @@ func drawLogits(t *rapid.T, n int) []float32 {
 }
 
 func TestSelectionAgainstDefinition(t *testing.T) {
-	var s selection
 	rapid.Check(t, func(t *rapid.T) {
+		s := newSelection(rapid.SampledFrom(kernels.Available()).Draw(t, "kernels"))
 		logits := drawLogits(t, rapid.SampledFrom([]int{1, 2, 7, 511, 512, 513, 2000}).Draw(t, "vocab"))
 		p := Default()
 		p.Temperature = rapid.SampledFrom([]float32{0.1, 0.7, 1, 2.5}).Draw(t, "temperature")
@@ -177,7 +164,7 @@ func TestDistribution(t *testing.T) {
 	}
 	const n = 200_000
 	counts := make([]int, len(logits))
-	var s selection
+	s := newSelection(kernels.Best())
 	for i := range n {
 		counts[s.sample(logits, 2, p, uniform(7, uint64(i)))]++
 	}
@@ -328,27 +315,66 @@ func TestSampleAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkSample(b *testing.B) {
-	// The token of rank r has a probability of about r^-1.5, and ranks are scattered over ids, as in a language model that is rather unsure.
+// TestPathsGiveTheSameToken draws from rows that are flat enough for top-p to keep most tokens, steep, or all ties.
+func TestPathsGiveTheSameToken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		logits := make([]float32, rapid.SampledFrom([]int{5, 600, 30_000}).Draw(t, "vocab"))
+		seed, spread := rapid.Uint64().Draw(t, "logits"), rapid.SampledFrom([]float64{0, 1e-6, 0.1, 3, 40}).Draw(t, "spread")
+		for i := range logits {
+			logits[i] = float32(5 + spread*uniform(seed, uint64(i)))
+		}
+		p := Default()
+		p.TopP = rapid.SampledFrom([]float32{1, 0.99, 0.5}).Draw(t, "top_p")
+		u := rapid.Float64Range(0, 0.999999).Draw(t, "u")
+		var tokens []int32
+		for _, k := range kernels.Available() {
+			s := newSelection(k)
+			tokens = append(tokens, s.sample(logits, k.Largest(logits), p, u))
+		}
+		if slices.Min(tokens) != slices.Max(tokens) {
+			t.Fatalf("the paths draw %v", tokens)
+		}
+	})
+}
+
+// benchRow is a row of logits over a large vocabulary: the token of rank r has a probability of about r^-steepness, and ranks are scattered over ids.
+func benchRow(steepness float64) []float32 {
 	logits := make([]float32, 262144)
 	for i := range logits {
-		logits[i] = float32(-1.5 * math.Log(1+float64(len(logits))*uniform(1, uint64(i))))
+		logits[i] = float32(-steepness * math.Log(1+float64(len(logits))*uniform(1, uint64(i))))
 	}
-	for name, set := range map[string]func(*Params){
-		"greedy":      func(p *Params) { p.Temperature = 0 },
-		"temperature": func(p *Params) {},
-		"top_p":       func(p *Params) { p.TopP = 0.95 },
-		"top_k":       func(p *Params) { p.TopK, p.TopP = 40, 0.95 },
+	return logits
+}
+
+// BenchmarkSample gives the time of a token; the median, because on a shared machine means measure the neighbours.
+func BenchmarkSample(b *testing.B) {
+	unsure, flat := benchRow(1.5), benchRow(0.1) // a language model that is rather unsure, and one that knows nothing
+	topP := func(p *Params) { p.TopP = 0.95 }
+	for _, c := range []struct {
+		name   string
+		logits []float32
+		set    func(*Params)
+	}{
+		{"greedy", unsure, func(p *Params) { p.Temperature = 0 }},
+		{"temperature", unsure, func(*Params) {}},
+		{"top_p", unsure, topP},
+		{"top_p/flat", flat, topP},
+		{"top_k", unsure, func(p *Params) { p.TopK, p.TopP = 40, 0.95 }},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			p := Default()
-			set(&p)
-			s := sampler(b, Config{Params: p, Vocab: len(logits), Logprobs: -1}, nil, nil)
+			c.set(&p)
+			s := sampler(b, Config{Params: p, Vocab: len(c.logits), Logprobs: -1}, nil, nil)
+			var ms []float64
 			for b.Loop() {
-				if _, err := s.Sample(logits); err != nil {
+				start := time.Now()
+				if _, err := s.Sample(c.logits); err != nil {
 					b.Fatal(err)
 				}
+				ms = append(ms, 1e3*time.Since(start).Seconds())
 			}
+			slices.Sort(ms)
+			b.ReportMetric(ms[len(ms)/2], "ms/token")
 		})
 	}
 }

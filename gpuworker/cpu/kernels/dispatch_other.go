@@ -35,3 +35,15 @@ func (s *Set) halves(dst []uint16, src []float32) { halvesPortable(dst, src) }
 func (s *Set) tile(out []float32, outStride int, q []float32, qStride, rows, start int, p *Pages, a *AttentionShape, kvHead int) int {
 	return 0
 }
+
+func (s *Set) magnitude(x []float32) uint32 { return magnitudePortable(x) }
+
+func (s *Set) largest(x []float32) float32 { return largestPortable(x) }
+
+func (s *Set) weights(dst, x []float32, largest, factor float32) {
+	weightsPortable(dst, x, largest, factor)
+}
+
+func (s *Set) weightSum(*[lanes]float32, []float32, float32, float32, float32) int { return 0 }
+
+func (s *Set) atLeast([]int32, []float32, float32) (n, found int) { return 0, 0 }
