@@ -5,7 +5,7 @@ package batching
 // steps are in flight as ever are.
 func (s *Scheduler) Steady(limit int) int {
 	n := s.running.len()
-	if n == 0 || len(s.flight) == 0 || len(s.pushed) > 0 || s.paused > 0 || n > s.config.MaxBatchTokens {
+	if n == 0 || len(s.flight) == 0 || len(s.pushed) > 0 || s.paused > 0 || s.airborne != n*len(s.flight) || n > s.config.MaxBatchTokens {
 		return 0
 	}
 	for i := range n {
@@ -69,7 +69,8 @@ func (s *Scheduler) pagesAfter(k int) int {
 	return need
 }
 
-// Leap does what k times Complete of the oldest step and Schedule of a new one would do, for k up to what Steady returned. The steps in flight are given
+// Leap does what k times Complete of the oldest step and Schedule of a new one would do, for k up to what Steady returned. The steps in flight, which
+// must hold single tokens only, are given
 // in order and become the ones that are in flight k steps later.
 func (s *Scheduler) Leap(k int, steps ...*Step) {
 	n := s.running.len()

@@ -117,7 +117,7 @@ func (s *Scheduler) CopyFrom(o *Scheduler) {
 	s.waiting.copyFrom(&o.waiting)
 	s.running.copyFrom(&o.running)
 	s.pool.copyFrom(&o.pool)
-	s.stepID, s.arrived, s.fronted, s.paused, s.stats = o.stepID, o.arrived, o.fronted, o.paused, o.stats
+	s.stepID, s.arrived, s.fronted, s.paused, s.airborne, s.stats = o.stepID, o.arrived, o.fronted, o.paused, o.airborne, o.stats
 }
 
 // Adopt takes in a sequence whose KV is already in the pool, as after a migration or when a forecast starts from a running state: it has `tokens` tokens

@@ -89,12 +89,14 @@ func (s *Scheduler) victim(i int) (int, bool) {
 			}
 		}
 	}
-	for j := s.running.len() - 1; j >= i; j-- {
+	last := s.running.len() - 1
+	for j := last; j > i; j-- {
 		if q := &s.seqs[s.running.at(j)]; q.inFlight == 0 || s.config.Overlap == OverlapAll {
 			return j, true
 		}
 	}
-	return 0, false
+	// It gives way itself only when nobody of a higher rank is left; those in flight can be preempted once their step completes.
+	return i, i == last
 }
 
 // preempt takes the pages of the running sequence at a position and lets it wait, to be recomputed.
@@ -246,6 +248,7 @@ func (s *Scheduler) place(slot int32, n, need, cached int, step *Step) {
 	step.Tokens += n
 	q.computed += int32(n)
 	q.inFlight++
+	s.airborne++
 	if sample {
 		q.pending++
 	}
@@ -284,6 +287,7 @@ func (s *Scheduler) Complete(step *Step) error {
 		return fmt.Errorf("%w, or not the first of them: %d", ErrStep, step.ID)
 	}
 	s.flight = append(s.flight[:0], s.flight[1:]...)
+	s.airborne -= len(step.Items)
 	for i := range step.Items {
 		it := &step.Items[i]
 		q := &s.seqs[it.slot]

@@ -35,21 +35,22 @@ type sequence struct {
 
 // Scheduler forms steps for one lane. It isn't safe for concurrent use.
 type Scheduler struct {
-	config  Config
-	seqs    []sequence
-	spare   []int32 // unused slots
-	slotOf  map[SeqID]int32
-	waiting queue
-	running queue
-	pool    pagePool
-	tables  [][]int32 // page tables of sequences that left
-	pushed  []SeqID   // preempted by Resize since the last step
-	flight  []uint64  // ids of steps in flight, in order
-	stepID  uint64
-	arrived int64 // sequence numbers handed out
-	fronted int64
-	paused  int
-	stats   Stats
+	config   Config
+	seqs     []sequence
+	spare    []int32 // unused slots
+	slotOf   map[SeqID]int32
+	waiting  queue
+	running  queue
+	pool     pagePool
+	tables   [][]int32 // page tables of sequences that left
+	pushed   []SeqID   // preempted by Resize since the last step
+	flight   []uint64  // ids of steps in flight, in order
+	stepID   uint64
+	arrived  int64 // sequence numbers handed out
+	fronted  int64
+	paused   int
+	airborne int // items of steps in flight
+	stats    Stats
 }
 
 // New returns an empty scheduler, or an ErrConfig.
