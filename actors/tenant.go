@@ -37,6 +37,7 @@ type tenantActor struct {
 	sla    *slaAccount
 	rate   drainRate
 	counts *tenantMetrics
+	onLane *laneFlight
 
 	state      string
 	reason     string
@@ -70,9 +71,10 @@ func newTenantLimits(e *tenantEntry, l Limits) tenantLimits {
 	return t
 }
 
-func newTenantActor(rt *runtime, e *tenantEntry, salt uint64, sla *slaAccount, counts *tenantMetrics) *tenantActor {
+// newTenantActor returns the actor for one of its lives; flight, sla and counts are the same in all of them.
+func newTenantActor(rt *runtime, e *tenantEntry, salt uint64, flight *laneFlight, sla *slaAccount, counts *tenantMetrics) *tenantActor {
 	return &tenantActor{
-		rt: rt, entry: e, salt: salt, limits: newTenantLimits(e, rt.config.Limits), sla: sla, counts: counts,
+		rt: rt, entry: e, salt: salt, limits: newTenantLimits(e, rt.config.Limits), sla: sla, counts: counts, onLane: flight,
 		state: stateLoading, sequences: make(map[uint64]*sequence), generation: rt.generation.Add(1),
 	}
 }
@@ -171,6 +173,8 @@ func (t *tenantActor) crashed(ctx actor.Context, reason string) {
 	switch m := ctx.Message().(type) {
 	case *protocol.Submit:
 		ctx.Respond(&protocol.SubmitReply{Seq: m.Seq, Refusal: &protocol.Refusal{Code: protocol.Refusal_FAILED, Reason: reason}})
+	case *protocol.StepDone:
+		t.onLane.land(m)
 	case tenantQuery:
 		m.reply <- TenantStatus{Spec: t.entry.spec, State: stateFailed, Reason: reason}
 	case requestsQuery:

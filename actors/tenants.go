@@ -87,10 +87,10 @@ func (n *Node) startTenant(e *tenantEntry) error {
 	}
 	var salt [8]byte
 	_, _ = rand.Read(salt[:]) // never fails
-	sla := newSLAAccount(workload.SLAOf(e.spec))
+	flight, sla := new(laneFlight), newSLAAccount(workload.SLAOf(e.spec))
 	counts := n.rt.metrics.tenant(e.spec.ID)
 	pid, err := n.rt.spawn(tenantPrefix+string(e.spec.ID), func() crashable {
-		return newTenantActor(n.rt, e, binary.LittleEndian.Uint64(salt[:]), sla, counts)
+		return newTenantActor(n.rt, e, binary.LittleEndian.Uint64(salt[:]), flight, sla, counts)
 	})
 	if err != nil {
 		return err

@@ -18,9 +18,37 @@ type tenantStep struct {
 	startNs int64
 }
 
+// laneFlight counts the steps on a lane that haven't come back, those of schedulers before included: their slots' rows may still be read, so a new
+// scheduler waits for them. It outlives restarts of the tenant's actor.
+type laneFlight struct {
+	epoch  uint64
+	steps  int
+	landed *protocol.StepDone // counted last
+}
+
+func (f *laneFlight) launch(epoch uint64) {
+	if f.epoch != epoch {
+		*f = laneFlight{epoch: epoch}
+	}
+	f.steps++
+}
+
+// land counts a step that came back, once.
+func (f *laneFlight) land(m *protocol.StepDone) {
+	if m.Epoch == f.epoch && m != f.landed && f.steps > 0 {
+		f.steps--
+		f.landed = m
+	}
+}
+
+// stale says whether steps of schedulers before are still on the lane.
+func (t *tenantActor) stale() bool {
+	return t.onLane.epoch == t.lane.Epoch && t.onLane.steps > len(t.flight)
+}
+
 // pump schedules and launches steps until there is nothing to do or enough is in flight.
 func (t *tenantActor) pump(ctx actor.Context) {
-	for t.sched != nil {
+	for t.sched != nil && !t.stale() {
 		st := t.takeStep()
 		now := t.rt.nowNs()
 		ok := t.sched.Schedule(now, &st.step)
@@ -58,6 +86,7 @@ func (t *tenantActor) launch(ctx actor.Context, st *tenantStep) {
 	m.Open, t.opening = t.opening, nil
 	m.Close, t.closing = t.closing, nil
 	t.flight = append(t.flight, st)
+	t.onLane.launch(m.Epoch)
 	ctx.Send(t.first, m)
 }
 
@@ -109,9 +138,11 @@ func (t *tenantActor) begin(s *sequence, it *batching.Item, nowNs int64) {
 
 // stepDone takes in what a step sampled, launches the next one, and only then tells the gateways, so that the device doesn't wait for them.
 func (t *tenantActor) stepDone(ctx actor.Context, m *protocol.StepDone) {
+	t.onLane.land(m)
 	at := slices.IndexFunc(t.flight, func(st *tenantStep) bool { return st.step.ID == m.Step })
 	if m.Generation != t.generation || at < 0 {
-		return // of an older scheduler, whose sequences are computed again
+		t.pump(ctx) // of an older scheduler, whose sequences are computed again as soon as the last of its steps is back
+		return
 	}
 	st := t.flight[at]
 	if m.Error != "" {
