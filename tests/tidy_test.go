@@ -32,7 +32,7 @@ var banned = []struct {
 }
 
 // plainMethods implement interfaces that every reader knows, so they need no words of their own.
-var plainMethods = []string{"Error", "Is", "As", "Unwrap", "String", "Len", "Less", "Swap", "Push", "Pop", "Write", "Read", "Close",
+var plainMethods = []string{"Error", "Is", "As", "Unwrap", "String", "Len", "Less", "Swap", "Push", "Pop", "Write", "Read", "Close", "ServeHTTP",
 	"MarshalText", "UnmarshalText", "MarshalJSON", "UnmarshalJSON"}
 
 // textFiles calls f for every text file under version control's eye.
