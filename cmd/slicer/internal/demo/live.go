@@ -34,6 +34,9 @@ type (
 func Live(ctx context.Context, api actors.API, tenants []Tenant, totals []Totals, start time.Time, out term.Stream, in io.Reader) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if !term.IsTerminal(in) {
+		in = nil // nobody can press a key; the program would end with the input
+	}
 	s := newScreen(tenants, totals, cancel)
 	s.width, s.height = out.Size()
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(out.Writer), tea.WithInput(in), tea.WithoutSignalHandler()}
