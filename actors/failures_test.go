@@ -14,17 +14,21 @@ import (
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
 	"slicescheduler/gpuworker/faulty"
+	"slicescheduler/gpuworker/sim"
 )
 
 func faultyDevice(t testing.TB, id string, script faulty.Script) *faulty.Device {
 	t.Helper()
-	return faulty.Wrap(simDevice(t, id, simMemoryBytes), script, nil)
+	return faulty.Wrap(simDevice(t, id, simMemoryBytes), script, sim.NewRealClock().Sleep)
 }
 
 // A load that fails half-way gives back all it took, on every device, and says why; the tenant can be removed and come again.
 func TestLoadFailureFreesEverything(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		bad := faultyDevice(t, "n/bad", faulty.Script{{Call: faulty.LoadWeight, Nth: 5, Action: faulty.Action{Kind: faulty.Fail}}})
+		bad := faultyDevice(t, "n/bad", faulty.Script{
+			{Call: faulty.LoadWeight, Nth: 1, Action: faulty.Action{Kind: faulty.Slow, DelayNs: 1e9}}, // so that a request can come meanwhile
+			{Call: faulty.LoadWeight, Nth: 5, Action: faulty.Action{Kind: faulty.Fail}},
+		})
 		n := start(t, NodeConfig{Devices: []gpuworker.Device{simDevice(t, "n/good", simMemoryBytes), bad}})
 		defer n.stop()
 		n.submit(gmg.TenantSpec{ID: "a", SplitOver: 2})
