@@ -110,8 +110,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// Quantises 16 columns at (SI) to (DI): the scale goes to X0, the integers' sum times the scale to sum. X13 holds minScale, X14 127, X15 1.
-#define QUANTISE(at, iat, scaleAt, sum) \
+// Quantises 16 columns at (SI) to (DI): the scale goes to X0, 32 times the integers' sum to fixAt, this sum times the scale
+// to sum. X13 holds minScale, X14 127, X15 1.
+#define QUANTISE(at, iat, scaleAt, fixAt, sum) \
 	VMOVUPS     at(SI), Y4; \
 	VMOVUPS     (at+32)(SI), Y5; \
 	VANDPS      CONST(17), Y4, Y0; \
@@ -140,6 +141,8 @@ loop:
 	VPADDD      X5, X6, X6; \
 	VPSHUFD     $0xb1, X6, X5; \
 	VPADDD      X5, X6, X6; \
+	VPSLLD      $5, X6, X5; \
+	VMOVD       X5, fixAt(DX); \
 	VCVTDQ2PS   X6, X6; \
 	VMULPS      X0, X6, sum
 
@@ -154,13 +157,13 @@ TEXT ·quantizeAVX2(SB), NOSPLIT, $0-32
 	VMOVUPS CONST(12), Y15
 
 loop:
-	QUANTISE(0, 0, 0, X8)
-	QUANTISE(64, 16, 4, X9)
+	QUANTISE(0, 0, 0, 12, X8)
+	QUANTISE(64, 16, 4, 16, X9)
 	VADDSS X9, X8, X8
 	VMOVSS X8, 8(DX)
 	ADDQ   $128, SI
 	ADDQ   $32, DI
-	ADDQ   $16, DX
+	ADDQ   $20, DX
 	DECQ   CX
 	JNZ    loop
 	VZEROUPPER

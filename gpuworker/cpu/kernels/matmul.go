@@ -62,7 +62,7 @@ func groupPortable(out []float32, stride int, m *Matrix, group int, x *Rows, fir
 		}
 		for i := range n {
 			y := acc[i]
-			if m.layout.class == classSmall {
+			if m.layout.zero != 0 {
 				y = y + float32(m.layout.zero*acc2[i])
 			}
 			out[i*stride+lane] = y

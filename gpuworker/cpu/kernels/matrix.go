@@ -16,6 +16,8 @@ const (
 	unitCols  = 16 // columns that share an activation scale
 	unitsPer  = blockCols / unitCols
 	unitBytes = groupRows * unitCols
+
+	superBlocks = 8 // packed blocks of a super-block of 256 columns
 )
 
 // class says which arithmetic a matrix takes.
@@ -24,21 +26,25 @@ type class uint8
 const (
 	classFloat class = iota // the file's own layout
 	classSmall              // unsigned values of 4 or 5 bits with minimum or zero point
+	classSix                // values of 6 bits from -32 on, a scale for each unit
 	classByte               // signed values of 8 bits
 )
 
-// layout describes a packed block of groupRows x blockCols: scales, then minima where there are any, then values, then the fifth bits.
+// layout describes a packed block of groupRows x blockCols: scales, then minima where there are any (the scales of unit 1 for classSix), then values, then
+// the bits beyond the fourth.
 //
-// Scales and minima are 8 halves or floats, one per row (classByte with unitScales: 8 for each unit). Values of classSmall are 4 vectors of 32 bytes,
-// whose low nibbles are unit 0 and whose high nibbles unit 1; byte 4r+i of vector j is row r, column 4j+i of the unit. Bit 4u+j of byte 4r+i of the
-// fifth bits belongs to the same byte of vector j in unit u. Values of classByte are 8 vectors, 4 of each unit.
+// Scales and minima are 8 halves, one per row. Types with super-blocks keep them as the file does: here they are 8 bytes, and before every superBlocks blocks
+// of a group stand the 8 halves that multiply the scales and, where there are minima, the 8 that multiply these.
+//
+// Values below 8 bits are 4 vectors of 32 bytes, whose low nibbles are unit 0 and whose high nibbles unit 1; byte 4r+i of vector j is row r, column 4j+i of the
+// unit. Bit 4u+j of byte 4r+i of the fifth bits belongs to the same byte of vector j in unit u. Sixth and fifth bits are 32 bytes for each unit: bits 2j and
+// 2j+1 of byte 4r+i belong to vector j. Values of classByte are 8 vectors, 4 of each unit.
 type layout struct {
-	class      class
-	floats     bool // scales are float32, not half
-	minimum    bool
-	fifth      bool
-	unitScales bool
-	zero       float32
+	class   class
+	super   bool
+	minimum bool
+	fifth   bool
+	zero    float32
 }
 
 var layouts = [...]layout{
@@ -50,17 +56,28 @@ var layouts = [...]layout{
 	gmg.Q4_1: {class: classSmall, minimum: true, zero: 1},
 	gmg.Q5_0: {class: classSmall, fifth: true, zero: -16},
 	gmg.Q5_1: {class: classSmall, fifth: true, minimum: true, zero: 1},
-	gmg.Q4_K: {class: classSmall, floats: true, minimum: true, zero: 1},
-	gmg.Q5_K: {class: classSmall, floats: true, fifth: true, minimum: true, zero: 1},
-	gmg.Q6_K: {class: classByte, floats: true, unitScales: true},
+	gmg.Q4_K: {class: classSmall, super: true, minimum: true, zero: 1},
+	gmg.Q5_K: {class: classSmall, super: true, fifth: true, minimum: true, zero: 1},
+	gmg.Q6_K: {class: classSix, super: true},
 }
 
-// scaleBytes is the size of one vector of 8 scales.
+// scaleBytes is the size of one vector of a block's 8 scales.
 func (l *layout) scaleBytes() int {
-	if l.floats {
-		return groupRows * 4
+	if l.super {
+		return groupRows
 	}
-	return groupRows * 2
+	return groupRows * halfBytes
+}
+
+// superBytes is what stands before every superBlocks blocks.
+func (l *layout) superBytes() int {
+	switch {
+	case !l.super:
+		return 0
+	case l.minimum:
+		return 2 * groupRows * halfBytes
+	}
+	return groupRows * halfBytes
 }
 
 // minOffset is where a block's minima lie; the scales themselves for types with a zero point.
@@ -73,23 +90,29 @@ func (l *layout) minOffset() int {
 
 // valueOffset is where a block's values begin.
 func (l *layout) valueOffset() int {
-	n := l.scaleBytes()
-	if l.minimum || l.unitScales {
-		n *= 2
+	if l.minimum || l.class == classSix {
+		return 2 * l.scaleBytes()
 	}
-	return n
+	return l.scaleBytes()
 }
 
 // blockBytes is the size of a packed block.
 func (l *layout) blockBytes() int {
-	n := l.valueOffset() + unitsPer*unitBytes
-	if l.class == classSmall {
-		n -= unitBytes
-	}
-	if l.fifth {
+	n := l.valueOffset() + unitBytes
+	switch {
+	case l.class == classByte:
+		n += unitBytes
+	case l.class == classSix:
+		n += unitsPer * blockCols
+	case l.fifth:
 		n += blockCols
 	}
 	return n
+}
+
+// groupBytes is the size of a group of rows of so many blocks.
+func (l *layout) groupBytes(blocks int) int {
+	return blocks*l.blockBytes() + blocks/superBlocks*l.superBytes()
 }
 
 // Matrix is a weight prepared for MatMul. It refers to the bytes given to Pack.
@@ -109,7 +132,7 @@ func PackedBytes(w gmg.Weight) int64 {
 	}
 	l := layouts[w.DType]
 	groups := int64(w.Rows+groupRows-1) / groupRows
-	return groups * int64(w.Cols/blockCols) * int64(l.blockBytes())
+	return groups * int64(l.groupBytes(w.Cols/blockCols))
 }
 
 // Pack prepares a weight from its bytes in the file's format. dst holds PackedBytes(w) bytes and afterwards belongs to the matrix; where PackedBytes is 0
@@ -134,7 +157,7 @@ func Pack(w gmg.Weight, host, dst []byte) (Matrix, error) {
 		return Matrix{}, fmt.Errorf("%w: %s packs into %d bytes, given %d", ErrWeight, w.Name, PackedBytes(w), len(dst))
 	}
 	m.blocks = w.Cols / blockCols
-	m.groupBytes = m.blocks * m.layout.blockBytes()
+	m.groupBytes = m.layout.groupBytes(m.blocks)
 	m.data = dst[:PackedBytes(w)]
 	clear(m.data)
 	packRows(&m, host, int(rowBytes))

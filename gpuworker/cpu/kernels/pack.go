@@ -6,11 +6,27 @@ import (
 	"slicescheduler/gmg"
 )
 
-// block32 is 32 columns of one weight row: integers, and scale and minimum as float32. classByte types with unit scales use both scales, others the first.
+// block32 is 32 columns of one weight row: integers, and scale and minimum as float32. classSix uses both scales, others the first.
 type block32 struct {
 	value [blockCols]int16
 	scale [unitsPer]float32
 	min   float32
+	super superScales
+}
+
+// superScales is what a block with a super-block has instead of scale and minimum: these are d*scale[u] and dmin*min, both exact in float32.
+type superScales struct {
+	d, dmin float32 // halves
+	scale   [unitsPer]int8
+	min     int8
+}
+
+// expand writes scale and minimum.
+func (b *block32) expand() {
+	for u, v := range b.super.scale {
+		b.scale[u] = b.super.d * float32(v)
+	}
+	b.min = b.super.dmin * float32(b.super.min)
 }
 
 func half(b []byte) float32 { return halfToFloat(binary.LittleEndian.Uint16(b)) }
@@ -29,42 +45,76 @@ func packRows(m *Matrix, host []byte, rowBytes int) {
 // blockAt returns the packed block that holds block i of a row, and the row's lane in it.
 func (m *Matrix) blockAt(row, i int) (block []byte, lane int) {
 	size := m.layout.blockBytes()
-	at := row/groupRows*m.groupBytes + i*size
+	at := row/groupRows*m.groupBytes + i*size + (i/superBlocks+1)*m.layout.superBytes()
 	return m.data[at : at+size : at+size], row % groupRows
 }
 
-func (l *layout) putScale(dst []byte, lane int, v float32) {
-	if l.floats {
-		putFloat(dst[4*lane:], v)
+// superAt returns what stands before the super-block of block i of a row.
+func (m *Matrix) superAt(row, i int) []byte {
+	l := &m.layout
+	at := row/groupRows*m.groupBytes + i/superBlocks*(superBlocks*l.blockBytes()+l.superBytes())
+	return m.data[at : at+l.superBytes()]
+}
+
+func putHalf(dst []byte, lane int, v float32) {
+	binary.LittleEndian.PutUint16(dst[halfBytes*lane:], floatToHalf(v))
+}
+
+// putScales writes a block's scales and minima.
+func (m *Matrix) putScales(dst []byte, row, i, lane int, b *block32) {
+	l := &m.layout
+	if !l.super {
+		putHalf(dst, lane, b.scale[0])
+		if l.minimum {
+			putHalf(dst[l.minOffset():], lane, b.min)
+		}
+		return
+	}
+	head := m.superAt(row, i)
+	putHalf(head, lane, b.super.d)
+	dst[lane] = byte(b.super.scale[0])
+	if l.minimum {
+		putHalf(head[groupRows*halfBytes:], lane, b.super.dmin)
+		dst[groupRows+lane] = byte(b.super.min)
 	} else {
-		binary.LittleEndian.PutUint16(dst[2*lane:], floatToHalf(v))
+		dst[groupRows+lane] = byte(b.super.scale[1])
 	}
 }
 
-func (l *layout) scaleAt(src []byte, lane int) float32 {
-	if l.floats {
-		return getFloat(src[4*lane:])
+// scales reads them back.
+func (m *Matrix) scales(src []byte, row, i, lane int, b *block32) {
+	l := &m.layout
+	if !l.super {
+		b.scale[0] = half(src[halfBytes*lane:])
+		b.scale[1] = b.scale[0]
+		b.min = half(src[l.minOffset()+halfBytes*lane:])
+		return
 	}
-	return half(src[2*lane:])
+	head := m.superAt(row, i)
+	first, second := int8(src[lane]), int8(src[groupRows+lane])
+	b.super = superScales{d: half(head[halfBytes*lane:]), scale: [unitsPer]int8{first, second}}
+	if l.minimum {
+		b.super.scale[1] = first
+		b.super.dmin, b.super.min = half(head[(groupRows+lane)*halfBytes:]), second
+	}
+	b.expand()
 }
 
 // put writes block i of a row into its lane. The destination was zero before.
 func (m *Matrix) put(row, i int, b *block32) {
 	l := &m.layout
 	dst, lane := m.blockAt(row, i)
-	l.putScale(dst, lane, b.scale[0])
-	if l.minimum {
-		l.putScale(dst[l.minOffset():], lane, b.min)
-	}
-	if l.unitScales {
-		l.putScale(dst[l.scaleBytes():], lane, b.scale[1])
-	}
+	m.putScales(dst, row, i, lane, b)
 	values := dst[l.valueOffset():]
 	for c, v := range b.value {
 		u, at := c/unitCols, valueAt(c, lane)
-		if l.class == classByte {
+		switch l.class {
+		case classByte:
 			values[u*unitBytes+at] = byte(v)
 			continue
+		case classSix:
+			v += sixZero
+			values[unitBytes+u*blockCols+at%32] |= byte(v>>4) << (2 * (at / 32))
 		}
 		values[at] |= byte(v&15) << (4 * u)
 		if l.fifth {
@@ -73,22 +123,20 @@ func (m *Matrix) put(row, i int, b *block32) {
 	}
 }
 
+// sixZero is the zero point of values of 6 bits.
+const sixZero = 32
+
 // valueAt is where column c of a lane lies among its unit's bytes.
 func valueAt(c, lane int) int {
 	c %= unitCols
 	return c/4*32 + lane*4 + c%4
 }
 
-// get reads block i of a row back from its lane, values of zero-point types without their zero point taken off.
+// get reads block i of a row back from its lane, values of zero-point types of classSmall without their zero point taken off.
 func (m *Matrix) get(row, i int, b *block32) {
 	l := &m.layout
 	src, lane := m.blockAt(row, i)
-	b.scale[0] = l.scaleAt(src, lane)
-	b.scale[1] = b.scale[0]
-	if l.unitScales {
-		b.scale[1] = l.scaleAt(src[l.scaleBytes():], lane)
-	}
-	b.min = l.scaleAt(src[l.minOffset():], lane)
+	m.scales(src, row, i, lane, b)
 	values := src[l.valueOffset():]
 	for c := range b.value {
 		u, at := c/unitCols, valueAt(c, lane)
@@ -96,11 +144,15 @@ func (m *Matrix) get(row, i int, b *block32) {
 			b.value[c] = int16(int8(values[u*unitBytes+at]))
 			continue
 		}
-		v := values[at] >> (4 * u) & 15
-		if l.fifth {
-			v |= values[unitBytes+at%32] >> (4*u + at/32) & 1 << 4
+		v := int16(values[at] >> (4 * u) & 15)
+		switch {
+		case l.class == classSix:
+			v |= int16(values[unitBytes+u*blockCols+at%32]>>(2*(at/32))&3) << 4
+			v -= sixZero
+		case l.fifth:
+			v |= int16(values[unitBytes+at%32]>>(4*u+at/32)&1) << 4
 		}
-		b.value[c] = int16(v)
+		b.value[c] = v
 	}
 }
 
@@ -154,7 +206,8 @@ func unpackK(src []byte, i int, five bool, b *block32) {
 	} else {
 		sc, mn = packed[i+4]&15|packed[i-4]>>6<<4, packed[i+4]>>4|packed[i]>>6<<4
 	}
-	b.scale[0], b.min = d*float32(sc), -(dmin * float32(mn))
+	b.super = superScales{d, -dmin, [unitsPer]int8{int8(sc), int8(sc)}, int8(mn)}
+	b.expand()
 	nibbles, high := src[16:], src[16:16]
 	if five {
 		high, nibbles = src[16:48], src[48:]
@@ -174,9 +227,8 @@ func unpackQ6K(src []byte, i int, b *block32) {
 	low, high := src[i/4*64+i%2*32:], src[128+i/4*32:]
 	for c := range b.value {
 		v := low[c]>>(4*(i%4/2))&15 | high[c]>>(2*(i%4))&3<<4
-		b.value[c] = int16(v) - 32
+		b.value[c] = int16(v) - sixZero
 	}
-	for u := range b.scale {
-		b.scale[u] = d * float32(int8(src[192+2*i+u]))
-	}
+	b.super = superScales{d: d, scale: [unitsPer]int8{int8(src[192+2*i]), int8(src[192+2*i+1])}}
+	b.expand()
 }

@@ -3,6 +3,8 @@ package kernels
 import (
 	"math"
 	"testing"
+
+	"slicescheduler/gmg"
 )
 
 // sameBits fails at the first float that differs in any bit.
@@ -157,6 +159,21 @@ func TestNothingIsAllocated(t *testing.T) {
 			if n != 0 {
 				t.Errorf("%s %v: %v allocations", s.Name(), d, n)
 			}
+		}
+	}
+}
+
+// TestPackedWeightsAreNoLarger: decode reads what Pack makes, so it must not outgrow the file.
+func TestPackedWeightsAreNoLarger(t *testing.T) {
+	const most = 1.05
+	for _, d := range allTypes {
+		bytes, err := d.RowBytes(1024)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := gmg.Weight{Rows: 64, Cols: 1024, DType: d}
+		if got, file := float64(PackedBytes(w)), float64(64*bytes); got > most*file {
+			t.Errorf("%v packs into %v times the bytes of the file", d, got/file)
 		}
 	}
 }

@@ -12,7 +12,7 @@ type groupArgs struct {
 	outStride    int // bytes, as all strides here
 	weights      unsafe.Pointer
 	blockBytes   int
-	minOffset    int // for classByte, where the scales of unit 1 lie
+	minOffset    int
 	valueOffset  int
 	blocks       int
 	ints         unsafe.Pointer
@@ -36,37 +36,73 @@ type dotsArgs struct {
 func smallHalf1(args *groupArgs)
 
 //go:noescape
+func smallHalf2(args *groupArgs)
+
+//go:noescape
+func smallHalf3(args *groupArgs)
+
+//go:noescape
 func smallHalf4(args *groupArgs)
-
-//go:noescape
-func smallFloat1(args *groupArgs)
-
-//go:noescape
-func smallFloat4(args *groupArgs)
 
 //go:noescape
 func fifthHalf1(args *groupArgs)
 
 //go:noescape
+func fifthHalf2(args *groupArgs)
+
+//go:noescape
+func fifthHalf3(args *groupArgs)
+
+//go:noescape
 func fifthHalf4(args *groupArgs)
 
 //go:noescape
-func fifthFloat1(args *groupArgs)
+func smallSuper1(args *groupArgs)
 
 //go:noescape
-func fifthFloat4(args *groupArgs)
+func smallSuper2(args *groupArgs)
+
+//go:noescape
+func smallSuper3(args *groupArgs)
+
+//go:noescape
+func smallSuper4(args *groupArgs)
+
+//go:noescape
+func fifthSuper1(args *groupArgs)
+
+//go:noescape
+func fifthSuper2(args *groupArgs)
+
+//go:noescape
+func fifthSuper3(args *groupArgs)
+
+//go:noescape
+func fifthSuper4(args *groupArgs)
+
+//go:noescape
+func sixSuper1(args *groupArgs)
+
+//go:noescape
+func sixSuper2(args *groupArgs)
+
+//go:noescape
+func sixSuper3(args *groupArgs)
+
+//go:noescape
+func sixSuper4(args *groupArgs)
 
 //go:noescape
 func byteHalf1(args *groupArgs)
 
 //go:noescape
+func byteHalf2(args *groupArgs)
+
+//go:noescape
+func byteHalf3(args *groupArgs)
+
+//go:noescape
 func byteHalf4(args *groupArgs)
-
-//go:noescape
-func byteFloat1(args *groupArgs)
-
-//go:noescape
-func byteFloat4(args *groupArgs)
 
 //go:noescape
 func dotsFloat1(args *dotsArgs)
@@ -93,54 +129,107 @@ func groupAVX2(out []float32, stride int, m *Matrix, group int, x *Rows, first, 
 	l := &m.layout
 	a := groupArgs{outStride: stride * 4, weights: unsafe.Pointer(&m.data[group*m.groupBytes]), blockBytes: l.blockBytes(), minOffset: l.minOffset(),
 		valueOffset: l.valueOffset(), blocks: m.blocks, intsStride: x.Cols, scalesStride: m.blocks * blockScaleBytes, zero: l.zero}
-	if l.unitScales {
-		a.minOffset = l.scaleBytes()
-	}
-	for i := 0; i < n; {
+	for i := 0; i < n; i += fullRows {
 		a.out = unsafe.Pointer(&out[i*stride])
 		a.ints = unsafe.Pointer(&x.ints[(first+i)*x.Cols])
 		a.scales = unsafe.Pointer(&x.scales[(first+i)*m.blocks])
-		if n-i >= fullRows {
-			group4(l, &a)
-			i += fullRows
-		} else {
-			group1(l, &a)
-			i++
-		}
+		groupRowsOf(l, &a, min(fullRows, n-i))
 	}
 }
 
-func group1(l *layout, a *groupArgs) {
+// groupRowsOf multiplies a group with n activation rows, at most fullRows.
+func groupRowsOf(l *layout, a *groupArgs, n int) {
 	switch {
-	case l.class == classByte && l.floats:
-		byteFloat1(a)
 	case l.class == classByte:
-		byteHalf1(a)
-	case l.fifth && l.floats:
-		fifthFloat1(a)
+		byteHalf(a, n)
+	case l.class == classSix:
+		sixSuper(a, n)
+	case l.fifth && l.super:
+		fifthSuper(a, n)
 	case l.fifth:
-		fifthHalf1(a)
-	case l.floats:
-		smallFloat1(a)
+		fifthHalf(a, n)
+	case l.super:
+		smallSuper(a, n)
 	default:
-		smallHalf1(a)
+		smallHalf(a, n)
 	}
 }
 
-func group4(l *layout, a *groupArgs) {
-	switch {
-	case l.class == classByte && l.floats:
-		byteFloat4(a)
-	case l.class == classByte:
-		byteHalf4(a)
-	case l.fifth && l.floats:
-		fifthFloat4(a)
-	case l.fifth:
-		fifthHalf4(a)
-	case l.floats:
-		smallFloat4(a)
+func smallHalf(a *groupArgs, n int) {
+	switch n {
+	case 1:
+		smallHalf1(a)
+	case 2:
+		smallHalf2(a)
+	case 3:
+		smallHalf3(a)
 	default:
 		smallHalf4(a)
+	}
+}
+
+func fifthHalf(a *groupArgs, n int) {
+	switch n {
+	case 1:
+		fifthHalf1(a)
+	case 2:
+		fifthHalf2(a)
+	case 3:
+		fifthHalf3(a)
+	default:
+		fifthHalf4(a)
+	}
+}
+
+func smallSuper(a *groupArgs, n int) {
+	switch n {
+	case 1:
+		smallSuper1(a)
+	case 2:
+		smallSuper2(a)
+	case 3:
+		smallSuper3(a)
+	default:
+		smallSuper4(a)
+	}
+}
+
+func fifthSuper(a *groupArgs, n int) {
+	switch n {
+	case 1:
+		fifthSuper1(a)
+	case 2:
+		fifthSuper2(a)
+	case 3:
+		fifthSuper3(a)
+	default:
+		fifthSuper4(a)
+	}
+}
+
+func sixSuper(a *groupArgs, n int) {
+	switch n {
+	case 1:
+		sixSuper1(a)
+	case 2:
+		sixSuper2(a)
+	case 3:
+		sixSuper3(a)
+	default:
+		sixSuper4(a)
+	}
+}
+
+func byteHalf(a *groupArgs, n int) {
+	switch n {
+	case 1:
+		byteHalf1(a)
+	case 2:
+		byteHalf2(a)
+	case 3:
+		byteHalf3(a)
+	default:
+		byteHalf4(a)
 	}
 }
 

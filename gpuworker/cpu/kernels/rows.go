@@ -13,10 +13,10 @@ func getFloat(b []byte) float32    { return math.Float32frombits(binary.LittleEn
 type blockScale struct {
 	scale [unitsPer]float32 // of each unit of 16 columns
 	sum   float32           // of the 32 columns' quantised values
-	_     float32
+	fix   [unitsPer]int32   // sixZero times each unit's sum of integers, what a product with unsigned values of 6 bits has too much
 }
 
-const blockScaleBytes = 16
+const blockScaleBytes = 20
 
 // Rows are activation rows of Cols columns: Float holds them as they are, row i at i*Cols. The quantised form of rows is made by Quantize, and lies
 // in memory given by the caller.
@@ -65,7 +65,7 @@ func quantizePortable(ints []int8, scales []blockScale, x []float32) {
 		for u := range unitsPer {
 			at := b*blockCols + u*unitCols
 			scale, sum := quantizeUnit(ints[at:at+unitCols], x[at:at+unitCols])
-			scales[b].scale[u] = scale
+			scales[b].scale[u], scales[b].fix[u] = scale, sixZero*sum
 			sums[u] = float32(float32(sum) * scale)
 		}
 		scales[b].sum = sums[0] + sums[1]
