@@ -19,7 +19,7 @@ func (w *island) enqueue(r run, spec int) {
 		i--
 	}
 	d.queue[i] = r
-	if d.current.borrowed && !r.borrowed {
+	if d.current.borrowed && !r.borrowed && i == 0 { // else it is about to yield already
 		w.yieldSoon(di)
 	}
 }

@@ -15,6 +15,7 @@ type Hardware struct {
 	FLOPS              float64 // dense, 16 bits
 	Multiprocessors    int
 	NsPerToken         float64    // DecodeKernel.NsPerToken; 0: the default
+	MixedFactor        float64    // DecodeKernel.MixedFactor; 0: the default
 	TableScale         float64    // serving against its own cost tables; 0: 1
 	Host               HostFigure // what an engine on such a host adds to its kernels; zero where nobody measured it
 	Peers              Collective // how several of them exchange rows within a host; zero where nobody measured it
@@ -83,10 +84,13 @@ func VLLM(h Hardware, maxSequences int) *EngineKind {
 func (h Hardware) Kernel(a Architecture, tp int, e *EngineKind) DecodeKernel {
 	k := DecodeKernel{
 		Multiprocessors: h.Multiprocessors, BandwidthBytesPerS: h.BandwidthBytesPerS, KVHeads: max(a.KVHeads/max(tp, 1), 1),
-		BytesPerToken: 2 * a.HeadDim * activationBytes, NsPerToken: h.NsPerToken, MixedFactor: fittedMixedFactor, PadTo: e.CaptureSizes,
+		BytesPerToken: 2 * a.HeadDim * activationBytes, NsPerToken: h.NsPerToken, MixedFactor: h.MixedFactor, PadTo: e.CaptureSizes,
 	}
 	if k.NsPerToken == 0 {
 		k.NsPerToken = fittedNsPerToken
+	}
+	if k.MixedFactor == 0 {
+		k.MixedFactor = fittedMixedFactor
 	}
 	return k
 }
