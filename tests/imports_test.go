@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"batching":      {"gmg"},
 	"whatif":        {"gmg", "batching"},
 	"planner":       {"gmg", "batching", "whatif"},
-	"workload":      {"gmg", "whatif", "planner"},
+	"workload":      {"gmg", "batching", "whatif", "planner"},
 	"transfer":      {"gmg"},
 	"gpuworker":     {"gmg", "model", "transfer"},
 	"gpuworker/sim": {"gmg", "model", "transfer", "whatif", "gpuworker"},
