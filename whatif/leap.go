@@ -52,17 +52,54 @@ func (l *lane) decodesOnly(f *flight, rank int) bool {
 	return true
 }
 
-// nextBut is the time of the first event other than that of a device's current run.
+// nextBut is the last time before anything can reach a device but its current run. Runs of other devices can't when every lane that uses this one uses
+// no other; arrivals can when their tenant has a lane here.
 func (w *island) nextBut(di int32) int64 {
 	t := w.horizon
+	id := w.devices[di].id
+	closed := w.closed(id)
 	for i := range w.events {
 		e := &w.events[i]
-		if e.what == eventRun && e.a == di {
-			continue // this run's, or a stale one's that does nothing
+		if e.what == eventRun && (e.a == di || closed) || e.what == eventTransfer && closed || e.what == eventArrival && closed && !w.visits(e.a, id) {
+			continue
 		}
 		t = min(t, e.at-1)
 	}
 	return t
+}
+
+// closed says whether every lane with a slice on a device has all of its slices there.
+func (w *island) closed(device int) bool {
+	for i := range w.lanes {
+		l := &w.lanes[i]
+		if l.state == laneGone {
+			continue
+		}
+		here, elsewhere := false, false
+		for k := range l.spec.Ranks[0].Slices {
+			if l.spec.Ranks[0].Slices[k].Device == device {
+				here = true
+			} else {
+				elsewhere = true
+			}
+		}
+		if here && elsewhere {
+			return false
+		}
+	}
+	return true
+}
+
+// visits says whether a tenant has a lane with a slice on a device.
+func (w *island) visits(tenant int32, device int) bool {
+	for _, li := range w.tenants[tenant].lanes {
+		for k := range w.lanes[li].spec.Ranks[0].Slices {
+			if w.lanes[li].spec.Ranks[0].Slices[k].Device == device {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // count advances the shapes of the oldest flight step by step and returns how many steps end by `last`, and when the one after them ends.
@@ -73,7 +110,7 @@ func (w *island) count(l *lane, f *flight, ends int64, limit int, last int64) (i
 		for r := range f.shapes {
 			f.shapes[r].grow(1)
 		}
-		f.total[0] = program.times(f.shapes, f.ns[0])
+		f.total[0] = program.again(f.shapes, f.ns[0], f.total[0])
 		ends += f.ahead + f.total[0]
 		k++
 	}

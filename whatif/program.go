@@ -21,6 +21,7 @@ type programBlock struct {
 	names  []string
 	costs  []Cost
 	shared []bool // the same on all ranks: experts and collectives
+	grows  []int  // operators whose time changes when only contexts grow
 	first  int    // index of its first operator among all distinct ones
 	repeat int64
 }
@@ -74,6 +75,9 @@ func Compile(g *gmg.Graph, r gmg.Range, source CostSource, par Parallelism) (*Pr
 func compileBlock(b *gmg.Block, g *gmg.Graph, source CostSource, par Parallelism) (programBlock, error) {
 	var out programBlock
 	add := func(name string, c Cost, shared bool) {
+		if rows, ok := c.(rowsOnly); !ok || !rows.onlyRows() {
+			out.grows = append(out.grows, len(out.costs))
+		}
 		out.names, out.costs, out.shared = append(out.names, name), append(out.costs, c), append(out.shared, shared)
 	}
 	row := float64(g.Hidden * activationBytes)
@@ -129,6 +133,41 @@ func (p *Program) times(shapes []Shape, ns []int64) int64 {
 			sum += t
 		}
 		total += b.repeat * sum
+	}
+	return total
+}
+
+// rowsOnly is implemented by costs that may depend on nothing but numbers of rows.
+type rowsOnly interface{ onlyRows() bool }
+
+func (tokensCost) onlyRows() bool     { return true }
+func (logitsCost) onlyRows() bool     { return true }
+func (*expertsCost) onlyRows() bool   { return true }
+func (collectiveCost) onlyRows() bool { return true }
+
+func (r *rooflineCost) onlyRows() bool {
+	for _, p := range [2]polynomial{r.flops, r.bytes} {
+		for i := range p {
+			if p[i].PowC > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// again is times for shapes that differ from those of the last call by their contexts only, of which `total` was the result.
+func (p *Program) again(shapes []Shape, ns []int64, total int64) int64 {
+	if len(shapes) > 1 {
+		return p.times(shapes, ns) // another rank may be the slowest now
+	}
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		for _, k := range b.grows {
+			t := b.costs[k].Ns(&shapes[0])
+			total += b.repeat * (t - ns[b.first+k])
+			ns[b.first+k] = t
+		}
 	}
 	return total
 }
