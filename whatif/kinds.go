@@ -31,10 +31,10 @@ const gib = 1 << 30
 // HardwareKinds are the kinds with known figures.
 func HardwareKinds() []Hardware {
 	return []Hardware{
-		{Name: "RTX4090", MemoryBytes: 24 * gib, BandwidthBytesPerS: 1008e9, FLOPS: 165e12, Multiprocessors: 128, TableScale: fitted4090Scale, Peers: pciePeers},
+		{Name: "RTX4090", MemoryBytes: 24 * gib, BandwidthBytesPerS: 1008e9, FLOPS: 165e12, Multiprocessors: 128, TableScale: fitted4090Scale, Peers: pciePeers()},
 		{Name: "RTXPRO6000", MemoryBytes: 96 * gib, BandwidthBytesPerS: 1597e9, FLOPS: 500e12, Multiprocessors: 188,
 			Host:  HostFigure{DecodeStepNs: fittedPRO6000DecodeNs, PrefillLayerNs: fittedPRO6000PrefillLayerNs},
-			Peers: pciePeers},
+			Peers: pciePeers()},
 		{Name: "A100", MemoryBytes: 80 * gib, BandwidthBytesPerS: 2039e9, FLOPS: 312e12, Multiprocessors: 108},
 		{Name: "H100", MemoryBytes: 80 * gib, BandwidthBytesPerS: 3350e9, FLOPS: 989e12, Multiprocessors: 132},
 		{Name: "H200", MemoryBytes: 141 * gib, BandwidthBytesPerS: 4800e9, FLOPS: 989e12, Multiprocessors: 132},
@@ -42,7 +42,7 @@ func HardwareKinds() []Hardware {
 }
 
 // pciePeers is assumed, not fitted: boards without a link of their own exchange through host memory at some 20 GB/s, and a collective of two starts in 10 us.
-var pciePeers = Collective{LatencyNs: 10_000, BandwidthBytesPerS: 20e9}
+func pciePeers() Collective { return Collective{LatencyNs: 10_000, BandwidthBytesPerS: 20e9} }
 
 // Figures fitted to recorded runs of vLLM 0.19.
 const (
