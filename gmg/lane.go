@@ -47,29 +47,42 @@ const (
 	maxTenantCount = 1 << 24
 )
 
-// Validate checks a tenant spec as people submit it. Names are letters, digits and "-_.", so that they fit in URLs, lane ids and listings.
+// TenantError is an ErrTenant that names the field at fault as TenantSpec's JSON does.
+type TenantError struct {
+	Field, Reason string
+}
+
+func (e *TenantError) Error() string        { return ErrTenant.Error() + ": " + e.Reason }
+func (e *TenantError) Is(target error) bool { return target == ErrTenant }
+
+func badTenant(field, format string, args ...any) error {
+	return &TenantError{field, fmt.Sprintf(format, args...)}
+}
+
+// Validate checks a tenant spec as people submit it. The error is a *TenantError. Names are letters, digits and "-_.", so that they fit in URLs, lane ids and listings.
 func (s TenantSpec) Validate() error {
 	if s.ID == "" || len(s.ID) > MaxTenantName {
-		return fmt.Errorf("%w: a name has 1 to %d characters, %q has %d", ErrTenant, MaxTenantName, s.ID, len(s.ID))
+		return badTenant("id", "a name has 1 to %d characters, %q has %d", MaxTenantName, s.ID, len(s.ID))
 	}
 	for i, r := range string(s.ID) {
 		letter := r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r))
 		if !letter && (i == 0 || !strings.ContainsRune("-_.", r)) {
-			return fmt.Errorf("%w: name %q: use letters, digits, '-', '_' and '.', beginning with a letter or digit", ErrTenant, s.ID)
+			return badTenant("id", "name %q: use letters, digits, '-', '_' and '.', beginning with a letter or digit", s.ID)
 		}
 	}
 	if s.Model == "" {
-		return fmt.Errorf("%w: %s has no model", ErrTenant, s.ID)
+		return badTenant("model", "%s has no model", s.ID)
 	}
 	for _, f := range [...]struct {
-		name  string
-		value int64
-		limit int64
-	}{{"TTFT", s.TTFTMs, maxTenantMs}, {"TPOT", s.TPOTMs, maxTenantMs}, {"max sequences", int64(s.MaxSequences), maxTenantCount},
-		{"max queue", int64(s.MaxQueue), maxTenantCount}, {"max context", int64(s.MaxContext), maxTenantCount},
-		{"split over", int64(s.SplitOver), maxTenantCount}} {
+		field, name  string
+		value, limit int64
+	}{
+		{"ttftMs", "TTFT", s.TTFTMs, maxTenantMs}, {"tpotMs", "TPOT", s.TPOTMs, maxTenantMs},
+		{"maxSequences", "max sequences", int64(s.MaxSequences), maxTenantCount}, {"maxQueue", "max queue", int64(s.MaxQueue), maxTenantCount},
+		{"maxContext", "max context", int64(s.MaxContext), maxTenantCount}, {"splitOver", "split over", int64(s.SplitOver), maxTenantCount},
+	} {
 		if f.value < 0 || f.value > f.limit {
-			return fmt.Errorf("%w: %s: %s of %d is not within 0 and %d", ErrTenant, s.ID, f.name, f.value, f.limit)
+			return badTenant(f.field, "%s: %s of %d is not within 0 and %d", s.ID, f.name, f.value, f.limit)
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"slicescheduler/actors"
-	"slicescheduler/server/servertest"
 )
 
 const helloChat = `{"model":"alpha","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null}]`
@@ -30,31 +29,6 @@ func listen(t *testing.T, s *Server) string {
 		}
 	})
 	return "http://" + l.Addr().String()
-}
-
-func TestOpenAIClient(t *testing.T) {
-	servertest.Run(t, listen(t, newTestServer(t, newFake(), nil)), "alpha")
-}
-
-func TestStreamFraming(t *testing.T) {
-	s := newTestServer(t, newFake(), nil)
-	body := call(s, "POST", "/v1/chat/completions", helloChat+`,"stream":true,"stream_options":{"include_usage":true}}`, "").Body.String()
-	frames := strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
-	wants := []string{
-		`"delta":{"role":"assistant","content":""}`, `"delta":{"content":"Hel"}`, `"delta":{"content":"lö"}`, `"delta":{},"logprobs":null,"finish_reason":"stop"`,
-		`"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9,"prompt_tokens_details":{"cached_tokens":3}}`, "data: [DONE]",
-	}
-	if len(frames) != len(wants) {
-		t.Fatalf("frames:\n%s", body)
-	}
-	for i, want := range wants {
-		if !strings.HasPrefix(frames[i], "data: ") || !strings.Contains(frames[i], want) {
-			t.Errorf("frame %d is %s, want %s", i, frames[i], want)
-		}
-	}
-	if plain := call(s, "POST", "/v1/chat/completions", helloChat+`,"stream":true}`, "").Body.String(); strings.Contains(plain, "usage") {
-		t.Errorf("usage without being asked for:\n%s", plain)
-	}
 }
 
 func TestErrorMidStreamEndsItWithoutDone(t *testing.T) {

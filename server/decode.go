@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 	"unicode/utf8"
 )
@@ -16,18 +17,20 @@ const maxDepth = 32
 
 // readFields receives and checks a request's body: one JSON object in valid UTF-8, without duplicate keys, without anything after it.
 func (s *Server) readFields(w http.ResponseWriter, r *http.Request) (*fields, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(s.now().Add(s.config.Limits.ReadTimeout)) // not every writer has deadlines
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.Limits.BodyBytes))
-	_ = control.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, &apiError{status: http.StatusRequestEntityTooLarge, kind: typeInvalid, code: "body_too_large",
 			message: fmt.Sprintf("the body exceeds %d bytes", tooLarge.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, &apiError{status: http.StatusRequestTimeout, kind: typeInvalid, code: "body_timeout",
+			message: fmt.Sprintf("the body did not arrive within %v", s.config.Limits.ReadTimeout)}
 	case err != nil:
 		return nil, &apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "body_incomplete", message: "the body did not arrive whole"}
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // from here on the connection is only watched for the client leaving
 	return parseFields(body)
 }
 

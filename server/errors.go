@@ -67,15 +67,18 @@ func (e *apiError) body() any {
 // asAPIError finds the form in which an error of the node is told to clients. What is not known is told as an internal error without its text.
 func asAPIError(err error) *apiError {
 	var (
-		api   *apiError
-		field *actors.FieldError
-		queue *actors.QueueError
+		api    *apiError
+		field  *actors.FieldError
+		tenant *gmg.TenantError
+		queue  *actors.QueueError
 	)
 	switch {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &field):
 		return badField(field.Field, "%s", field.Reason)
+	case errors.As(err, &tenant):
+		return badField(tenant.Field, "%s", tenant.Reason)
 	case errors.As(err, &queue):
 		return &apiError{status: http.StatusTooManyRequests, kind: typeRateLimit, code: "queue_full", message: err.Error(), retryAfter: max(time.Second, queue.RetryAfter)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -88,7 +91,27 @@ func asAPIError(err error) *apiError {
 			return &form
 		}
 	}
-	return &apiError{status: http.StatusInternalServerError, kind: typeServer, code: "internal_error", message: "internal error; the node's log has more under this request's id"}
+	return internalError()
+}
+
+func internalError() *apiError {
+	return &apiError{status: http.StatusInternalServerError, kind: typeServer, code: "internal_error",
+		message: "internal error; the node's log has more under this request's id"}
+}
+
+// errorFor is asAPIError for a request: a call that was cut short means that the client has gone only where the client has.
+func errorFor(r *http.Request, err error) *apiError {
+	e := asAPIError(err)
+	if e.status != statusClientGone {
+		return e
+	}
+	switch cause := context.Cause(r.Context()); {
+	case cause == nil:
+		return internalError()
+	case errors.Is(cause, actors.ErrShutdown):
+		return asAPIError(cause)
+	}
+	return e
 }
 
 type errorForm struct {
@@ -100,8 +123,8 @@ func errorForms() []errorForm {
 	return []errorForm{
 		{actors.ErrNoTenant, apiError{status: http.StatusNotFound, kind: typeInvalid, code: "model_not_found", param: "model"}},
 		{actors.ErrNoKey, apiError{status: http.StatusNotFound, kind: typeInvalid, code: "key_not_found"}},
-		{actors.ErrTenantExists, apiError{status: http.StatusConflict, kind: typeInvalid, code: "tenant_exists"}},
-		{actors.ErrKeyExists, apiError{status: http.StatusConflict, kind: typeInvalid, code: "key_exists"}},
+		{actors.ErrTenantExists, apiError{status: http.StatusConflict, kind: typeInvalid, code: "tenant_exists", param: "id"}},
+		{actors.ErrKeyExists, apiError{status: http.StatusConflict, kind: typeInvalid, code: "key_exists", param: "name"}},
 		{actors.ErrTenantNotReady, apiError{status: http.StatusServiceUnavailable, kind: typeUnavailable, code: "tenant_not_ready", retryAfter: notReadyRetry}},
 		{actors.ErrShutdown, apiError{status: http.StatusServiceUnavailable, kind: typeUnavailable, code: "shutting_down", retryAfter: notReadyRetry}},
 		{actors.ErrQueueFull, apiError{status: http.StatusTooManyRequests, kind: typeRateLimit, code: "queue_full", retryAfter: time.Second}},
@@ -116,7 +139,7 @@ func errorForms() []errorForm {
 
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e := asAPIError(err)
+	e := errorFor(r, err)
 	if e.status >= http.StatusInternalServerError {
 		s.log.Warn("request failed", "requestId", requestID(r.Context()), "error", err)
 	}

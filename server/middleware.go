@@ -50,6 +50,9 @@ func (w *recorder) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
+	if w.status == statusClientGone {
+		return len(p), nil
+	}
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
@@ -72,6 +75,10 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		w := &recorder{ResponseWriter: plain}
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+		if r.ContentLength != 0 {
+			// Bounds bodies that no handler reads too. Requests without a body are left alone: on them it would end the watch for the client leaving.
+			_ = http.NewResponseController(plain).SetReadDeadline(start.Add(s.config.Limits.ReadTimeout)) // not every writer has deadlines
+		}
 		s.metrics.inFlight.Inc()
 		defer func() {
 			abort := s.recovered(recover(), w, r)

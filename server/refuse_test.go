@@ -81,7 +81,9 @@ func TestOnlyOneEntranceRefuses(t *testing.T) {
 		{tenants, `{"id":"b","model":"m","ttftMs":"1"}`, "invalid_type", "ttftMs"},
 		{tenants, `{"id":"b","model":"m","ttftMs":NaN}`, "invalid_json", "ttftMs"},
 		{tenants, `{"id":"b","model":"m","keyHashes":[]}`, "unknown_parameter", "keyHashes"},
-		{tenants, `{"id":"../b","model":"m"}`, "invalid_value", ""},
+		{tenants, `{"id":"../b","model":"m"}`, "invalid_value", "id"},
+		{tenants, `{"id":"b","model":"m","tpotMs":100000000}`, "invalid_value", "tpotMs"},
+		{tenants, `{"id":"b","model":"m","maxQueue":20000000}`, "invalid_value", "maxQueue"},
 		{tenants + "/alpha/keys", `{}`, "invalid_value", "name"},
 	} {
 		expectError(t, call(newTestServer(t, newFake(), nil), "POST", c.path, c.body, ""), 400, c.code, c.param)

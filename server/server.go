@@ -23,6 +23,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
+	lastWordsTimeout  = time.Second // for telling clients that the node ends
 )
 
 // Limits bound what one request may ask. A zero field takes its default.
@@ -92,7 +93,7 @@ type Server struct {
 	metrics *metrics
 	handler http.Handler
 	http    *http.Server
-	cancel  context.CancelFunc // ends the requests that outlast Shutdown's grace
+	cancel  context.CancelCauseFunc // ends the requests that outlast Shutdown's grace
 	now     func() time.Time
 	newID   func() string
 }
@@ -106,7 +107,7 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Server{config: c, api: c.API, log: c.Logger, cancel: cancel, now: time.Now, newID: randomID}
 	s.metrics = newMetrics(c)
 	s.handler = s.middleware(s.routes())
@@ -128,12 +129,17 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown takes no new requests, waits for the running ones until ctx is done, and then ends them. It returns ctx's error if any had to be ended.
+// Shutdown takes no new requests, waits for the running ones until ctx is done, and then ends them: their clients are told so if they still listen. It
+// returns ctx's error if any had to be ended.
 func (s *Server) Shutdown(ctx context.Context) error {
-	defer s.cancel()
 	err := s.http.Shutdown(ctx)
-	if err != nil {
-		s.cancel()
+	s.cancel(actors.ErrShutdown)
+	if err == nil {
+		return nil
+	}
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWordsTimeout)
+	defer done()
+	if s.http.Shutdown(last) != nil {
 		err = errors.Join(err, s.http.Close())
 	}
 	return err

@@ -2,8 +2,11 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
+
+	"slicescheduler/actors"
 )
 
 // eventWriter sends server-sent events, each flushed at once. A client that takes none for the write timeout is given up, so that it holds no slot.
@@ -48,10 +51,10 @@ func (s *Server) end(e *eventWriter, r *http.Request, err error) {
 	switch {
 	case err == nil:
 		_ = e.line([]byte("[DONE]")) // the client has all it asked for
-	case r.Context().Err() != nil: // the client has gone
+	case r.Context().Err() != nil && !errors.Is(err, actors.ErrShutdown): // the client has gone
 	default:
 		s.log.Warn("stream ended early", "requestId", requestID(r.Context()), "error", err)
-		_ = e.send(asAPIError(err).body())
+		_ = e.send(errorFor(r, err).body())
 	}
 	_ = e.control.SetWriteDeadline(time.Time{})
 }
