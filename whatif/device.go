@@ -50,7 +50,7 @@ func (w *island) start(di int32, r run) {
 	d := &w.devices[di]
 	d.busy, d.current = true, r
 	d.generation++
-	d.current.startNs = w.now
+	d.current.startNs, d.current.beganNs = w.now, w.now
 	w.bind(d)
 	w.at(w.now+w.until(d), eventRun, di, d.generation)
 }
@@ -157,6 +157,7 @@ func (w *island) advance(di, generation int32) {
 func (w *island) swap(di int32) {
 	d := &w.devices[di]
 	back, next := d.current, d.queue[0]
+	w.keepRun(d)
 	copy(d.queue, d.queue[1:])
 	d.queue = d.queue[:len(d.queue)-1]
 	i := len(d.queue)
@@ -173,6 +174,7 @@ func (w *island) swap(di int32) {
 func (w *island) endRun(di int32) {
 	d := &w.devices[di]
 	r := d.current
+	w.keepRun(d)
 	d.busy = false
 	if len(d.queue) > 0 {
 		next := d.queue[0]
@@ -192,6 +194,9 @@ func (w *island) send(from, to int, bytes int64) int64 {
 			start := max(w.now, l.freeAt)
 			l.freeAt = start + int64(math.Ceil(float64(bytes)/s.BandwidthBytesPerS*1e9))
 			l.bytes += bytes
+			if w.spec.KeepTimeline {
+				w.timeline = append(w.timeline, Segment{Device: -1, Link: l.id, StartNs: start, EndNs: l.freeAt, Bytes: bytes})
+			}
 			return l.freeAt + s.LatencyNs
 		}
 	}

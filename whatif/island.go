@@ -21,6 +21,7 @@ type island struct {
 	operators int64
 	steps     int64
 	leaps     int64
+	timeline  []Segment
 	horizon   int64            // events up to here are run
 	stepsOf   []*batching.Step // scratch
 }
@@ -49,6 +50,7 @@ type run struct {
 	queuedNs          int64
 	pc                int32 // next operator; -1 is the engine's own time
 	startNs           int64 // when the operator at pc started, or the run in fast mode
+	beganNs           int64 // when it came onto the device
 }
 
 // link carries transfers one after the other.

@@ -13,6 +13,8 @@ type Spec struct {
 	Tenants []TenantSpec
 	// KeepRecords keeps one Record for each request; forks made of the simulation keep none.
 	KeepRecords bool
+	// KeepTimeline keeps what every device and link did when. It costs memory for each step, and leaps.
+	KeepTimeline bool
 }
 
 // DeviceSpec is one accelerator.
