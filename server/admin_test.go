@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"slicescheduler/actors"
 	"slicescheduler/gmg"
+	"slicescheduler/model"
 )
 
 // refusing is a node whose changes fail.
@@ -40,6 +42,9 @@ func TestAdminErrors(t *testing.T) {
 		{actors.ErrKeyExists, "POST", tenants + "/b/keys", `{"name":"k"}`, 409, "key_exists", "name"},
 		{&actors.FieldError{Field: "name", Reason: "too long"}, "POST", tenants + "/b/keys", `{"name":"k"}`, 400, "invalid_value", "name"},
 		{&gmg.TenantError{Field: "model", Reason: "bad"}, "POST", tenants, spec, 400, "invalid_value", "model"},
+		{fmt.Errorf("tenant b: %w: x", model.ErrNotFound), "POST", tenants, spec, 400, "unknown_model", "model"},
+		{model.ErrFormat, "POST", tenants, spec, 400, "malformed_model", "model"},
+		{model.ErrUnsupported, "POST", tenants, spec, 400, "unsupported_model", "model"},
 		{actors.ErrNoKey, "DELETE", tenants + "/b/keys/k", "", 404, "key_not_found", ""},
 		{actors.ErrNoTenant, "GET", tenants + "/b", "", 404, "model_not_found", "model"},
 		{actors.ErrNoTenant, "DELETE", tenants + "/b", "", 404, "model_not_found", "model"},

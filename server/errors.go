@@ -12,6 +12,7 @@ import (
 
 	"slicescheduler/actors"
 	"slicescheduler/gmg"
+	"slicescheduler/model"
 )
 
 // Types of errors, as OpenAI's API names them.
@@ -131,6 +132,10 @@ func errorForms() []errorForm {
 		{actors.ErrTooLong, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "context_length_exceeded"}},
 		{actors.ErrTooLarge, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "kv_memory_exceeded"}},
 		{actors.ErrNoTemplate, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "no_chat_template"}},
+		{model.ErrMessage, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "invalid_value", param: "messages"}},
+		{model.ErrNotFound, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "unknown_model", param: "model"}},
+		{model.ErrFormat, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "malformed_model", param: "model"}},
+		{model.ErrUnsupported, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "unsupported_model", param: "model"}},
 		{gmg.ErrTenant, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "invalid_value"}},
 		{actors.ErrInvalid, apiError{status: http.StatusBadRequest, kind: typeInvalid, code: "invalid_value"}},
 		{actors.ErrFailed, apiError{status: http.StatusInternalServerError, kind: typeServer, code: "request_failed"}},
