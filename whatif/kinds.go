@@ -46,10 +46,10 @@ func pciePeers() Collective { return Collective{LatencyNs: 10_000, BandwidthByte
 
 // Figures fitted to recorded runs of vLLM 0.19.
 const (
-	fitted4090Scale             = 0.985
+	fitted4090Scale             = 0.984
 	fittedPRO6000DecodeNs       = 1_000_000
 	fittedPRO6000PrefillLayerNs = 135_000
-	fittedNsPerToken            = 37.5
+	fittedNsPerToken            = 35.5
 	fittedMixedFactor           = 1.79
 )
 

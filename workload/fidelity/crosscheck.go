@@ -23,8 +23,8 @@ type figure struct {
 
 func figures() []figure {
 	return []figure{
-		{"decode ns a token", 33, 33, 3, func(h *whatif.Hardware, v float64) { h.NsPerToken = v }, ""},
-		{"mixed factor", 1.7, 1.7, 0.1, func(h *whatif.Hardware, v float64) { h.MixedFactor = v }, ""},
+		{"decode ns a token", 35.5, 35.5, 3, func(h *whatif.Hardware, v float64) { h.NsPerToken = v }, ""},
+		{"mixed factor", 1.8, 1.8, 0.1, func(h *whatif.Hardware, v float64) { h.MixedFactor = v }, ""},
 		{"RTX4090 table scale", 1, 1, 0.01, func(h *whatif.Hardware, v float64) { h.TableScale = v }, "RTX4090"},
 		{"RTXPRO6000 decode step us", 0, 800, 200, func(h *whatif.Hardware, v float64) { h.Host.DecodeStepNs = int64(v * 1e3) }, "RTXPRO6000"},
 		{"RTXPRO6000 prefill layer us", 0, 100, 40, func(h *whatif.Hardware, v float64) { h.Host.PrefillLayerNs = int64(v * 1e3) }, "RTXPRO6000"},

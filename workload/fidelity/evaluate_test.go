@@ -1,10 +1,14 @@
 package fidelity
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"slicescheduler/whatif"
 )
@@ -37,20 +41,80 @@ func runs(t testing.TB) []*Run {
 	return out
 }
 
-func TestTable(t *testing.T) {
+// The simulator against every recorded run: means of TTFT, TPOT and latency within 1 %, single requests' latency within 1 % (median) and 3 % (P95), and no
+// mean or percentile much worse than the published simulator's.
+func TestRecordedRuns(t *testing.T) {
 	dir := dataDir(t)
-	var results []Result
 	for _, r := range runs(t) {
-		start := time.Now()
 		res, err := Evaluate(filepath.Join(dir, "fidelity", r.Name), filepath.Join(dir, "profiles"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %v, %d steps, %d leaps, %d operators", r.Name, time.Since(start), res.Totals.Steps, res.Totals.Leaps, res.Totals.Operators)
-		results = append(results, res)
+		for _, m := range res.Metrics {
+			if math.Abs(m.ErrPct) > 1 {
+				t.Errorf("%s: the mean %s is off by %+.2f %%", r.Name, m.Name, m.ErrPct)
+			}
+			for _, s := range m.Statistics {
+				if worse := math.Abs(s.ErrPct) - math.Abs(s.PublishedErrPct); s.Published > 0 && worse > 1 {
+					t.Errorf("%s: %s %s is off by %+.2f %%, the published simulator's by %+.2f %%", r.Name, m.Name, s.Name, s.ErrPct, s.PublishedErrPct)
+				}
+			}
+		}
+		if l := res.Metrics[2]; l.PerRequestP50Pct > 1 || l.PerRequestP95Pct > 3 {
+			t.Errorf("%s: latency of single requests is off by %.2f %% (median) and %.2f %% (P95)", r.Name, l.PerRequestP50Pct, l.PerRequestP95Pct)
+		}
+		checkOutputs(t, res)
 	}
-	_ = whatif.Fast
-	_ = WriteTable(os.Stdout, results)
+}
+
+// checkOutputs looks at what people and programs read of a result.
+func checkOutputs(t *testing.T, res Result) {
+	var text bytes.Buffer
+	if err := WriteTable(&text, []Result{res}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{res.Run, "TTFT Mean", "TPOT P99", "Latency Median"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the table lacks %q", want)
+		}
+	}
+	data, err := json.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Run     string
+		Latency struct{ Real, Sim, ErrPct, PerRequestP50Pct, PerRequestP95Pct float64 }
+	}
+	if err := json.Unmarshal(data, &v); err != nil || v.Run != res.Run || v.Latency.Real != res.Metrics[2].Real || v.Latency.PerRequestP95Pct == 0 {
+		t.Errorf("JSON says %+v, %v", v, err)
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	if _, err := Load(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty folder gave %v", err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("engine.json", `{"engine_kwargs":{},"cluster":{"nodes":[]}}`)
+	if _, err := Load(dir); !errors.Is(err, ErrRun) || !strings.Contains(err.Error(), "hardware is unknown") {
+		t.Errorf("a run without hardware gave %v", err)
+	}
+	write("engine.json", `{"engine_kwargs":{},"cluster":{"nodes":[{"instances":[{"hardware":"RTX4090"}]}]}}`)
+	write("workload.jsonl", `{"arrival_ns":0,"input_tokens":1,"output_tokens":1}`+"\n{oops\n")
+	if _, err := Load(dir); !errors.Is(err, ErrRun) || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a broken line gave %v", err)
+	}
+	write("workload.jsonl", `{"arrival_ns":0,"input_tokens":1,"output_tokens":1}`)
+	write("vllm-requests.jsonl", "")
+	if _, err := Load(dir); !errors.Is(err, ErrRun) {
+		t.Errorf("fewer answers than requests gave %v", err)
+	}
 }
 
 // Both modes must give the same bytes on real workloads.
@@ -64,18 +128,14 @@ func TestExactEqualsFast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		start := time.Now()
 		fast, ft, err := r.simulate(tables, h, whatif.Fast)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d1 := time.Since(start)
-		start = time.Now()
 		exact, et, err := r.simulate(tables, h, whatif.Exact)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: fast %v, exact %v, %.1f M operators/s", r.Name, d1, time.Since(start), float64(et.Operators)/time.Since(start).Seconds()/1e6)
 		for i := range fast {
 			if fast[i] != exact[i] {
 				t.Fatalf("%s: request %d differs:\nfast  %+v\nexact %+v", r.Name, i, fast[i], exact[i])
