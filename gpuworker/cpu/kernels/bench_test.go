@@ -120,3 +120,23 @@ func BenchmarkElementwise(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPack is what loading adds to reading a file.
+func BenchmarkPack(b *testing.B) {
+	r := random(b)
+	for _, d := range allTypes {
+		if !d.Quantised() {
+			continue
+		}
+		b.Run(d.String(), func(b *testing.B) {
+			w, host := randomWeight(b, r, d, 256, 1024)
+			dst := make([]byte, PackedBytes(w))
+			seconds := undisturbed(b, func() {
+				if _, err := Pack(w, host, dst); err != nil {
+					b.Fatal(err)
+				}
+			})
+			b.ReportMetric(float64(w.Bytes)/seconds/1e9, "GB/s")
+		})
+	}
+}

@@ -159,7 +159,6 @@ func Pack(w gmg.Weight, host, dst []byte) (Matrix, error) {
 	m.blocks = w.Cols / blockCols
 	m.groupBytes = m.layout.groupBytes(m.blocks)
 	m.data = dst[:PackedBytes(w)]
-	clear(m.data)
 	packRows(&m, host, int(rowBytes))
 	return m, nil
 }

@@ -32,13 +32,37 @@ func (b *block32) expand() {
 func half(b []byte) float32 { return halfToFloat(binary.LittleEndian.Uint16(b)) }
 
 func packRows(m *Matrix, host []byte, rowBytes int) {
+	if m.Rows%groupRows != 0 {
+		clear(m.data[m.Rows/groupRows*m.groupBytes:])
+	}
 	var b block32
 	for row := range m.Rows {
 		src := host[row*rowBytes : (row+1)*rowBytes]
 		for i := range m.blocks {
-			unpackBlock(m.DType, src, i, &b)
-			m.put(row, i, &b)
+			switch m.DType {
+			case gmg.Q4_0, gmg.Q4_1, gmg.Q8_0:
+				m.move(row, i, src[i*m.DType.BlockBytes():(i+1)*m.DType.BlockBytes()])
+			default:
+				unpackBlock(m.DType, src, i, &b)
+				m.put(row, i, &b)
+			}
 		}
+	}
+}
+
+// move puts block i of a row into its lane for types of which the file's bytes only change their places.
+func (m *Matrix) move(row, i int, src []byte) {
+	l := &m.layout
+	dst, lane := m.blockAt(row, i)
+	copy(dst[halfBytes*lane:], src[:halfBytes])
+	src = src[halfBytes:]
+	if l.minimum {
+		copy(dst[l.minOffset()+halfBytes*lane:], src[:halfBytes])
+		src = src[halfBytes:]
+	}
+	values := dst[l.valueOffset()+4*lane:]
+	for at := 0; at < len(src); at += 4 {
+		binary.LittleEndian.PutUint32(values[at*groupRows:], binary.LittleEndian.Uint32(src[at:]))
 	}
 }
 
@@ -100,27 +124,45 @@ func (m *Matrix) scales(src []byte, row, i, lane int, b *block32) {
 	b.expand()
 }
 
-// put writes block i of a row into its lane. The destination was zero before.
+// put writes block i of a row into its lane, 4 columns at a time, for types that are not moved.
 func (m *Matrix) put(row, i int, b *block32) {
 	l := &m.layout
 	dst, lane := m.blockAt(row, i)
 	m.putScales(dst, row, i, lane, b)
-	values := dst[l.valueOffset():]
-	for c, v := range b.value {
-		u, at := c/unitCols, valueAt(c, lane)
-		switch l.class {
-		case classByte:
-			values[u*unitBytes+at] = byte(v)
-			continue
-		case classSix:
-			v += sixZero
-			values[unitBytes+u*blockCols+at%32] |= byte(v>>4) << (2 * (at / 32))
+	values := dst[l.valueOffset():][4*lane:]
+	more := values[min(unitBytes, len(values)):]
+	var fifth uint32
+	var sixth [unitsPer]uint32
+	for j := range unitCols / 4 {
+		first, second := b.four(4*j), b.four(unitCols+4*j)
+		if l.class == classSix {
+			first, second = first^sixSign, second^sixSign
 		}
-		values[at] |= byte(v&15) << (4 * u)
-		if l.fifth {
-			values[unitBytes+at%32] |= byte(v>>4) << (4*u + at/32)
-		}
+		binary.LittleEndian.PutUint32(values[32*j:], first&lowNibbles|second&lowNibbles<<4)
+		fifth |= (first>>4&lowBits | second&(lowBits<<4)) << j
+		sixth[0] |= first >> 4 & (3 * lowBits) << (2 * j)
+		sixth[1] |= second >> 4 & (3 * lowBits) << (2 * j)
 	}
+	switch {
+	case l.class == classSix:
+		binary.LittleEndian.PutUint32(more, sixth[0])
+		binary.LittleEndian.PutUint32(more[blockCols:], sixth[1])
+	case l.fifth:
+		binary.LittleEndian.PutUint32(more, fifth)
+	}
+}
+
+// Masks of 4 bytes. A value of 6 bits with its zero point taken off becomes one with by a change of its sixth bit.
+const (
+	lowNibbles = 0x0f0f0f0f
+	lowBits    = 0x01010101
+	sixSign    = 0x20202020
+)
+
+// four returns the low bytes of 4 values from a column on.
+func (b *block32) four(at int) uint32 {
+	v := b.value[at : at+4]
+	return uint32(uint8(v[0])) | uint32(uint8(v[1]))<<8 | uint32(uint8(v[2]))<<16 | uint32(uint8(v[3]))<<24
 }
 
 // sixZero is the zero point of values of 6 bits.
@@ -156,11 +198,11 @@ func (m *Matrix) get(row, i int, b *block32) {
 	}
 }
 
-// unpackBlock reads 32 columns of a row in the file's format.
+// unpackBlock reads 32 columns of a row in the file's format, for types that are not moved.
 func unpackBlock(t gmg.DType, row []byte, i int, b *block32) {
 	if t.BlockSize() == blockCols {
 		src := row[i*t.BlockBytes() : (i+1)*t.BlockBytes()]
-		unpackSimple(t, src, b)
+		unpackFive(t, src, b)
 		return
 	}
 	per := t.BlockSize() / blockCols
@@ -172,24 +214,16 @@ func unpackBlock(t gmg.DType, row []byte, i int, b *block32) {
 	}
 }
 
-func unpackSimple(t gmg.DType, src []byte, b *block32) {
+// unpackFive reads a block of Q5_0 or Q5_1: a half or two, 32 fifth bits, nibbles.
+func unpackFive(t gmg.DType, src []byte, b *block32) {
 	b.scale[0] = half(src)
-	src = src[2:]
-	switch t {
-	case gmg.Q8_0:
-		for c := range b.value {
-			b.value[c] = int16(int8(src[c]))
-		}
-		return
-	case gmg.Q4_1, gmg.Q5_1:
+	src = src[halfBytes:]
+	if t == gmg.Q5_1 {
 		b.min = half(src)
-		src = src[2:]
+		src = src[halfBytes:]
 	}
-	var high uint32
-	if t == gmg.Q5_0 || t == gmg.Q5_1 {
-		high = binary.LittleEndian.Uint32(src)
-		src = src[4:]
-	}
+	high := binary.LittleEndian.Uint32(src)
+	src = src[4:]
 	for c := range blockCols / 2 {
 		b.value[c] = int16(src[c]&15) | int16(high>>c&1)<<4
 		b.value[c+16] = int16(src[c]>>4) | int16(high>>(c+16)&1)<<4

@@ -8,7 +8,9 @@ import "math"
 func Exp(x float32) float32 { return exp32(x) }
 
 // Finite says whether no x is NaN or infinite.
-func (s *Set) Finite(x []float32) bool { return s.magnitude(x) < math.Float32bits(float32(math.Inf(1))) }
+func (s *Set) Finite(x []float32) bool {
+	return s.magnitude(x) < math.Float32bits(float32(math.Inf(1)))
+}
 
 func magnitudePortable(x []float32) (most uint32) {
 	for _, v := range x {
