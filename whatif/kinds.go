@@ -46,11 +46,11 @@ func pciePeers() Collective { return Collective{LatencyNs: 10_000, BandwidthByte
 
 // Figures fitted to recorded runs of vLLM 0.19.
 const (
-	fitted4090Scale             = 0.984
-	fittedPRO6000DecodeNs       = 1_000_000
-	fittedPRO6000PrefillLayerNs = 135_000
-	fittedNsPerToken            = 35.5
-	fittedMixedFactor           = 1.79
+	fitted4090Scale             = 0.9875
+	fittedPRO6000DecodeNs       = 900_000
+	fittedPRO6000PrefillLayerNs = 180_000
+	fittedNsPerToken            = 34.5
+	fittedMixedFactor           = 1.7
 )
 
 // FindHardware returns a kind by name; case and a vendor's prefix don't matter.

@@ -16,7 +16,7 @@ func TestCrossCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CrossCheck(dirs, filepath.Join(dir, "profiles"), 9, os.Stdout); err != nil {
+	if err := CrossCheck(dirs, filepath.Join(dir, "profiles"), 150, os.Stdout); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,10 +1,12 @@
 package fidelity
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"slicescheduler/whatif"
@@ -23,8 +25,7 @@ type figure struct {
 
 func figures() []figure {
 	return []figure{
-		{"decode ns a token", 35.5, 35.5, 3, func(h *whatif.Hardware, v float64) { h.NsPerToken = v }, ""},
-		{"mixed factor", 1.8, 1.8, 0.1, func(h *whatif.Hardware, v float64) { h.MixedFactor = v }, ""},
+		{"decode ns a token", 34.5, 34.5, 3, func(h *whatif.Hardware, v float64) { h.NsPerToken = v }, ""},
 		{"RTX4090 table scale", 1, 1, 0.01, func(h *whatif.Hardware, v float64) { h.TableScale = v }, "RTX4090"},
 		{"RTXPRO6000 decode step us", 0, 800, 200, func(h *whatif.Hardware, v float64) { h.Host.DecodeStepNs = int64(v * 1e3) }, "RTXPRO6000"},
 		{"RTXPRO6000 prefill layer us", 0, 100, 40, func(h *whatif.Hardware, v float64) { h.Host.PrefillLayerNs = int64(v * 1e3) }, "RTXPRO6000"},
@@ -53,7 +54,7 @@ func prepare(dirs []string, profilesDir string) ([]prepared, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.Host, h.TableScale, h.NsPerToken, h.MixedFactor = whatif.HostFigure{}, 1, 0, 0
+		h.Host, h.TableScale, h.NsPerToken = whatif.HostFigure{}, 1, 0
 		out = append(out, prepared{r, t, h})
 	}
 	return out, nil
@@ -96,56 +97,104 @@ func meanAbs(s []Statistic) float64 {
 	return sum / float64(max(len(s), 1))
 }
 
-// fit moves one figure at a time, with steps that shrink when none helps. Figures that none of the runs depends on keep their
-// fallback.
-func fit(runs []prepared, fs []figure, rounds int) ([]float64, error) {
-	values, steps := make([]float64, len(fs)), make([]float64, len(fs))
-	active := make([]bool, len(fs))
+// fit searches figures that make the loss small, from their start, by the simplex method (Nelder and Mead, 1965). Figures that none of the runs depends on
+// keep their fallback.
+func fit(runs []prepared, fs []figure, evaluations int) ([]float64, error) {
+	values := make([]float64, len(fs))
+	var active []int
 	for i, f := range fs {
-		values[i], steps[i] = f.fallback, f.step
+		values[i] = f.fallback
 		for k := range runs {
-			active[i] = active[i] || f.hardware == "" || f.hardware == runs[k].base.Name
-		}
-		if active[i] {
-			values[i] = f.start
+			if f.hardware == "" || f.hardware == runs[k].base.Name {
+				values[i] = f.start
+				active = append(active, i)
+				break
+			}
 		}
 	}
-	best, err := loss(runs, fs, values)
-	if err != nil {
-		return nil, err
+	var failed error
+	at := func(x []float64) []float64 {
+		v := append([]float64(nil), values...)
+		for k, i := range active {
+			v[i] = max(0, values[i]+x[k]*fs[i].step)
+		}
+		return v
 	}
-	for range rounds {
-		improved := false
-		for i := range fs {
-			if !active[i] {
+	best := simplex(len(active), evaluations, func(x []float64) float64 {
+		got, err := loss(runs, fs, at(x))
+		if err != nil {
+			failed = err
+		}
+		return got
+	})
+	return at(best), failed
+}
+
+// corner is one point of a simplex with its value.
+type corner struct {
+	x []float64
+	f float64
+}
+
+// simplex minimises f from the origin with steps of one.
+func simplex(n, evaluations int, f func([]float64) float64) []float64 {
+	s := make([]corner, n+1)
+	for i := range s {
+		s[i].x = make([]float64, n)
+		if i > 0 {
+			s[i].x[i-1] = 1
+		}
+		s[i].f = f(s[i].x)
+	}
+	for used := n + 1; used < evaluations; {
+		slices.SortStableFunc(s, func(a, b corner) int { return cmp.Compare(a.f, b.f) })
+		middle := make([]float64, n)
+		for _, c := range s[:n] {
+			for k := range middle {
+				middle[k] += c.x[k] / float64(n)
+			}
+		}
+		worst := &s[n]
+		try := func(t float64) corner {
+			used++
+			x := between(middle, worst.x, t)
+			return corner{x, f(x)}
+		}
+		switch c := try(-1); {
+		case c.f < s[0].f:
+			if far := try(-2); far.f < c.f {
+				c = far
+			}
+			*worst = c
+		case c.f < s[n-1].f:
+			*worst = c
+		default:
+			if c = try(0.5); c.f < worst.f {
+				*worst = c
 				continue
 			}
-			for _, sign := range []float64{1, -1} {
-				was := values[i]
-				values[i] = max(0, was+sign*steps[i])
-				got, err := loss(runs, fs, values)
-				if err != nil {
-					return nil, err
-				}
-				if got < best {
-					best, improved = got, true
-					break
-				}
-				values[i] = was
-			}
-		}
-		if !improved {
-			for i := range steps {
-				steps[i] /= 2
+			for i := 1; i <= n; i++ {
+				s[i].x = between(s[0].x, s[i].x, 0.5)
+				s[i].f = f(s[i].x)
+				used++
 			}
 		}
 	}
-	return values, nil
+	return slices.MinFunc(s, func(a, b corner) int { return cmp.Compare(a.f, b.f) }).x
+}
+
+// between is a + t(b-a).
+func between(a, b []float64, t float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = a[i] + t*(b[i]-a[i])
+	}
+	return out
 }
 
 // CrossCheck fits all figures to all runs, then to all runs but one for each, and prints the figures and the errors of the means, of the run that was
 // left out too. It takes minutes.
-func CrossCheck(dirs []string, profilesDir string, rounds int, out io.Writer) error {
+func CrossCheck(dirs []string, profilesDir string, evaluations int, out io.Writer) error {
 	runs, err := prepare(dirs, profilesDir)
 	if err != nil {
 		return err
@@ -162,7 +211,7 @@ func CrossCheck(dirs []string, profilesDir string, rounds int, out io.Writer) er
 				name = "without " + filepath.Base(dirs[i])
 			}
 		}
-		values, err := fit(used, fs, rounds)
+		values, err := fit(used, fs, evaluations)
 		if err != nil {
 			return err
 		}
