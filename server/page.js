@@ -17,7 +17,7 @@ function el(tag, text, className) {
   if (className) e.className = className;
   return e;
 }
-function table(target, columns, rows) {
+function table(target, columns, rows, empty) {
   const head = el("tr");
   for (const [name, , numeric] of columns) { const th = el("th", name, numeric ? "n" : ""); th.scope = "col"; head.append(th); }
   const lines = rows.map(row => {
@@ -25,7 +25,7 @@ function table(target, columns, rows) {
     for (const [, value, numeric] of columns) tr.append(el("td", value(row), numeric ? "n" : ""));
     return tr;
   });
-  if (!rows.length) { const tr = el("tr"), td = el("td", "none yet", "soft"); td.colSpan = columns.length; tr.append(td); lines.push(tr); }
+  if (!rows.length) { const tr = el("tr"), td = el("td", empty, "soft"); td.colSpan = columns.length; tr.append(td); lines.push(tr); }
   target.replaceChildren(head, ...lines);
 }
 function bytes(n) {
@@ -82,15 +82,16 @@ async function refresh() {
     table($("tenants"), [["name", x => x.spec.id], ["model", x => x.spec.model], ["state", x => x.reason ? x.state + ": " + x.reason : x.state],
       ["running", x => x.running, 1], ["waiting", x => x.waiting, 1], ["requests", x => x.sla.requests, 1], ["tokens out", x => x.sla.completionTokens, 1],
       ["TTFT p50", x => ms(x.sla.ttftMs.p50), 1], ["TPOT p50", x => ms(x.sla.tpotMs.p50), 1], ["SLA", x => sla(x.sla)],
-      ["violations", x => x.sla.finished ? x.sla.violationsPct.toFixed(1) + " %" : "–", 1]], t.tenants);
+      ["violations", x => x.sla.finished ? x.sla.violationsPct.toFixed(1) + " %" : "–", 1]], t.tenants,
+      "None yet. Submit one with: slicer tenant submit NAME --model tiny-story");
     $("devices").replaceChildren(...d.devices.map(x => device(x, s.slices)));
     table($("slices"), [["tenant", x => x.tenant], ["lane", x => x.lane], ["device", x => x.slice.device], ["state", x => x.state], ["steps", x => x.steps, 1],
-      ["weights", x => bytes(x.slice.weightBytes), 1], ["KV", x => bytes(x.slice.kvBytes), 1]], s.slices);
+      ["weights", x => bytes(x.slice.weightBytes), 1], ["KV", x => bytes(x.slice.kvBytes), 1]], s.slices, "None yet: they come with tenants.");
     $("status").textContent = `${plural(t.tenants.length, "tenant")}, ${plural(d.devices.length, "device")}, ${plural(r.requests.length, "request")} live`;
     $("status").className = "";
     $("send").disabled = running !== null || !$("tenant").value;
   } catch (e) {
-    $("status").textContent = e.message;
+    $("status").textContent = e instanceof TypeError ? "The node does not answer; trying again." : e.message; // fetch fails with TypeError
     $("status").className = "bad";
   }
   setTimeout(refresh, refreshMs);
