@@ -29,6 +29,9 @@ func floatKeyScoresAVX2(scores *[16]float32, q *float32, keys *float32, headDim 
 //go:noescape
 func floatValuesAVX2(out *float32, values *float32, weights *float32, tokens, headDim int, factor float32)
 
+// floatsStep is how many halves a step of floatsAVX2 converts.
+const floatsStep = 4 * lanes
+
 //go:noescape
 func floatsAVX2(dst *float32, halves *byte, steps int)
 
@@ -43,20 +46,30 @@ func pageAVX2(a *pageArgs) {
 const (
 	tileRows     = 32  // queries that meet a converted page
 	tileFewest   = 4   // fewer are not worth the conversion
-	tileHeadDims = 128 // largest head whose page is kept converted
+	tileHeadDims = 256 // largest head whose page is kept converted
 )
 
 // tilePage is a head's page as floats.
 type tilePage struct {
-	keys, values [tileHeadDims * PageTokens]float32
+	keys, values []float32
+}
+
+// lineFloats is how many floats a cache line holds.
+const lineFloats = 16
+
+// fromLine returns the part of some floats that begins with a cache line: a vector across two lines costs two loads.
+func fromLine(x []float32) []float32 {
+	return x[-uintptr(unsafe.Pointer(&x[0]))/4%lineFloats:]
 }
 
 // tileAVX2 computes one head of up to tileRows rows page by page, so that a page is converted to floats once for all of them. Each row goes through
 // the same operations as alone.
 func tileAVX2(out []float32, outStride int, q []float32, qStride, rows, start int, p *Pages, a *AttentionShape, kvHead int) {
-	var page tilePage
+	var room [2*tileHeadDims*PageTokens + lineFloats]float32
 	var states [tileRows]softState
 	width := a.HeadDim
+	floats := fromLine(room[:])
+	page := tilePage{floats[:width*PageTokens], floats[width*PageTokens:]}
 	for i := range rows {
 		clear(out[i*outStride:][:width])
 		states[i].largest = float32(math.Inf(-1))
@@ -64,8 +77,8 @@ func tileAVX2(out []float32, outStride int, q []float32, qStride, rows, start in
 	headBytes, pageBytes := width*PageTokens*halfBytes, int(a.PageBytes())
 	for at := a.firstSeen(start) / PageTokens; at <= (start+rows-1)/PageTokens; at++ {
 		b := p.page(at, pageBytes)
-		floatsAVX2(&page.keys[0], &b[kvHead*headBytes], width*PageTokens/lanes)
-		floatsAVX2(&page.values[0], &b[(a.KVHeads+kvHead)*headBytes], width*PageTokens/lanes)
+		floatsAVX2(&page.keys[0], &b[kvHead*headBytes], width*PageTokens/floatsStep)
+		floatsAVX2(&page.values[0], &b[(a.KVHeads+kvHead)*headBytes], width*PageTokens/floatsStep)
 		for i := range rows {
 			first, position := a.firstSeen(start+i), start+i
 			from, to := max(first-at*PageTokens, 0), min(position+1-at*PageTokens, PageTokens)
