@@ -47,8 +47,8 @@ func pciePeers() Collective { return Collective{LatencyNs: 10_000, BandwidthByte
 // Figures fitted to recorded runs of vLLM 0.19.
 const (
 	fitted4090Scale             = 0.9875
-	fittedPRO6000DecodeNs       = 900_000
-	fittedPRO6000PrefillLayerNs = 180_000
+	fittedPRO6000DecodeNs       = 880_000
+	fittedPRO6000PrefillLayerNs = 185_000
 	fittedNsPerToken            = 34.5
 	fittedMixedFactor           = 1.7
 )
