@@ -119,7 +119,7 @@ func (g *gatewayActor) answer(ctx actor.Context, a *protocol.Answer) {
 		return
 	}
 	g.current = r
-	r.take(a, g.rt.nowNs())
+	r.take(a)
 	var e Event
 	if a.HasToken && !a.EndToken {
 		var stopped bool

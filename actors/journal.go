@@ -37,8 +37,9 @@ func (r *request) usage() Usage {
 	return Usage{PromptTokens: len(r.submit.Prompt), CachedTokens: r.cached, CompletionTokens: len(r.tokens)}
 }
 
-// take notes what an answer says beside its token.
-func (r *request) take(a *protocol.Answer, nowNs int64) {
+// take notes what an answer says beside its token. The token's time is the tenant's: by the time the gateway gets to it, later ones may be made, and the time
+// between two tokens would be that between two messages.
+func (r *request) take(a *protocol.Answer) {
 	if a.CachedTokens > 0 {
 		r.cached = int(a.CachedTokens)
 	}
@@ -53,8 +54,8 @@ func (r *request) take(a *protocol.Answer, nowNs int64) {
 		return
 	}
 	r.tokens = append(r.tokens, a.Token)
-	r.timing.LastTokenNs = nowNs
+	r.timing.LastTokenNs = a.TokenNs
 	if r.timing.FirstTokenNs == 0 {
-		r.timing.FirstTokenNs = nowNs
+		r.timing.FirstTokenNs = a.TokenNs
 	}
 }

@@ -201,7 +201,7 @@ func (t *tenantActor) extend(s *sequence, token *protocol.StepToken, nowNs int64
 	s.tokens = append(s.tokens, token.Token)
 	s.output++
 	s.lastTokenNs = nowNs
-	a := &protocol.Answer{Seq: s.submit.Seq, HasToken: true, Token: token.Token, Logprob: token.Logprob, Preemptions: int32(s.preemptions)}
+	a := &protocol.Answer{Seq: s.submit.Seq, HasToken: true, Token: token.Token, TokenNs: nowNs, Logprob: token.Logprob, Preemptions: int32(s.preemptions)}
 	if s.firstTokenNs == 0 {
 		s.firstTokenNs = nowNs
 		a.CachedTokens, a.ScheduledNs, a.Lane = int32(s.cached), s.scheduledNs, t.lane.Lane

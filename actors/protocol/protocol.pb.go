@@ -873,7 +873,8 @@ type Answer struct {
 	ScheduledNs   int64                  `protobuf:"varint,9,opt,name=scheduled_ns,json=scheduledNs,proto3" json:"scheduled_ns,omitempty"` // when the request was first scheduled
 	Preemptions   int32                  `protobuf:"varint,10,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
 	Lane          string                 `protobuf:"bytes,11,opt,name=lane,proto3" json:"lane,omitempty"`
-	Refusal       *Refusal               `protobuf:"bytes,12,opt,name=refusal,proto3" json:"refusal,omitempty"` // a request that waited for a load and turned out not to fit
+	Refusal       *Refusal               `protobuf:"bytes,12,opt,name=refusal,proto3" json:"refusal,omitempty"`                 // a request that waited for a load and turned out not to fit
+	TokenNs       int64                  `protobuf:"varint,13,opt,name=token_ns,json=tokenNs,proto3" json:"token_ns,omitempty"` // when the tenant got the token: Unix time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -992,6 +993,13 @@ func (x *Answer) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *Answer) GetTokenNs() int64 {
+	if x != nil {
+		return x.TokenNs
+	}
+	return 0
+}
+
 // Answers are a step's answers for one gateway.
 type Answers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1107,7 +1115,6 @@ type OpenSequence struct {
 	Sampling      *Sampling              `protobuf:"bytes,4,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	Logprobs      int32                  `protobuf:"zigzag32,5,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	MinTokens     int32                  `protobuf:"varint,6,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"` // before which the answer can't end
-	IgnoreEos     bool                   `protobuf:"varint,7,opt,name=ignore_eos,json=ignoreEos,proto3" json:"ignore_eos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1182,13 +1189,6 @@ func (x *OpenSequence) GetMinTokens() int32 {
 		return x.MinTokens
 	}
 	return 0
-}
-
-func (x *OpenSequence) GetIgnoreEos() bool {
-	if x != nil {
-		return x.IgnoreEos
-	}
-	return false
 }
 
 // StepItem is one sequence's share of a step.
@@ -2639,7 +2639,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\fTokenLogprob\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x05R\x05token\x12\x18\n" +
 	"\alogprob\x18\x02 \x01(\x02R\alogprob\x127\n" +
-	"\x03top\x18\x03 \x03(\v2%.slicescheduler.protocol.TokenLogprobR\x03top\"\x82\x04\n" +
+	"\x03top\x18\x03 \x03(\v2%.slicescheduler.protocol.TokenLogprobR\x03top\"\x9d\x04\n" +
 	"\x06Answer\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\thas_token\x18\x02 \x01(\bR\bhasToken\x12\x14\n" +
@@ -2653,7 +2653,8 @@ const file_protocol_proto_rawDesc = "" +
 	"\vpreemptions\x18\n" +
 	" \x01(\x05R\vpreemptions\x12\x12\n" +
 	"\x04lane\x18\v \x01(\tR\x04lane\x12:\n" +
-	"\arefusal\x18\f \x01(\v2 .slicescheduler.protocol.RefusalR\arefusal\"E\n" +
+	"\arefusal\x18\f \x01(\v2 .slicescheduler.protocol.RefusalR\arefusal\x12\x19\n" +
+	"\btoken_ns\x18\r \x01(\x03R\atokenNs\"E\n" +
 	"\x06Finish\x12\v\n" +
 	"\aRUNNING\x10\x00\x12\b\n" +
 	"\x04STOP\x10\x01\x12\n" +
@@ -2667,7 +2668,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\n" +
 	"TenantLost\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xef\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd0\x01\n" +
 	"\fOpenSequence\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06prompt\x18\x02 \x03(\x05R\x06prompt\x12\x1c\n" +
@@ -2675,9 +2676,7 @@ const file_protocol_proto_rawDesc = "" +
 	"\bsampling\x18\x04 \x01(\v2!.slicescheduler.protocol.SamplingR\bsampling\x12\x1a\n" +
 	"\blogprobs\x18\x05 \x01(\x11R\blogprobs\x12\x1d\n" +
 	"\n" +
-	"min_tokens\x18\x06 \x01(\x05R\tminTokens\x12\x1d\n" +
-	"\n" +
-	"ignore_eos\x18\a \x01(\bR\tignoreEos\"z\n" +
+	"min_tokens\x18\x06 \x01(\x05R\tminTokens\"z\n" +
 	"\bStepItem\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\x05R\x05start\x12\x16\n" +
