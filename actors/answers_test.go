@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -109,7 +110,7 @@ func TestSeeds(t *testing.T) {
 	})
 }
 
-// An answer ends at the model's end token, but not before min_tokens, nor with ignore_eos.
+// An answer ends at the model's end token, but not before min_tokens. With ignore_eos it goes on behind end tokens, of which nothing is shown.
 func TestEndToken(t *testing.T) {
 	withTenant(t, func(t *testing.T, n *testNode) {
 		end := n.rt.tenants.get("a").ends[0]
@@ -119,14 +120,37 @@ func TestEndToken(t *testing.T) {
 			t.Errorf("ended at once: %+v", a)
 		}
 		r.MinTokens = 5
-		if a := n.generate(r); a.last.Finish != FinishStop || len(a.tokens) != 5 || a.last.Usage.CompletionTokens != 6 {
+		least := n.generate(r)
+		if a := least; a.last.Finish != FinishStop || len(a.tokens) != 5 || a.last.Usage.CompletionTokens != 6 {
 			t.Errorf("after the minimum: %d tokens, %+v", len(a.tokens), a.last)
 		}
 		r.IgnoreEOS = true
-		if a := n.generate(r); a.last.Finish != FinishLength || len(a.tokens) != 40 {
-			t.Errorf("with ignore_eos: %d tokens, %+v", len(a.tokens), a.last)
+		a := n.generate(r)
+		if a.last.Finish != FinishLength || len(a.tokens) != 40 || a.last.Usage.CompletionTokens != 40 || a.text != least.text {
+			t.Errorf("with ignore_eos: %d tokens, text %q, %+v; up to the end token the text is %q", len(a.tokens), a.text, a.last, least.text)
+		}
+		for i, token := range a.tokens {
+			if (token == end) != (i >= r.MinTokens) {
+				t.Errorf("token %d is %d; end tokens are masked before min_tokens and not behind", i, token)
+			}
 		}
 	})
+}
+
+// The times that an answer comes with are those of the tenant that made its tokens, however far behind the gateway is: they agree with its SLA account.
+func TestTimingIsTheTenants(t *testing.T) {
+	n := start(t, NodeConfig{})
+	defer n.stop()
+	n.submit(gmg.TenantSpec{ID: "a"})
+	n.await("a", stateReady)
+	const tokens = 40
+	timing := n.generate(greedy("a", "once", tokens)).last.Timing
+	sla := n.await("a", stateReady).SLA
+	ttft, tpot := ms(timing.FirstTokenNs-timing.ArrivalNs), ms(float64(timing.LastTokenNs-timing.FirstTokenNs)/(tokens-1))
+	const roundingMs = 1e-5
+	if math.Abs(sla.TTFTMs.Mean-ttft) > roundingMs || math.Abs(sla.TPOTMs.Mean-tpot) > roundingMs {
+		t.Errorf("the answer says TTFT %v ms and TPOT %v ms, the account %v and %v", ttft, tpot, sla.TTFTMs.Mean, sla.TPOTMs.Mean)
+	}
 }
 
 // A prompt that begins like one before is not computed again, and the answer is the same.

@@ -52,9 +52,9 @@ type GenerateRequest struct {
 	Messages     []model.Message // chat
 	Prompt       string          // completion; special tokens in it stay literal
 	PromptTokens []int32
-	MaxTokens    int // 0: up to the context's end
-	MinTokens    int
-	IgnoreEOS    bool
+	MaxTokens    int  // 0: up to the context's end
+	MinTokens    int  // end tokens can't be chosen before so many
+	IgnoreEOS    bool // end tokens may be chosen, and the answer goes on behind them
 	Stop         []string
 	Sampling     sampling.Params
 	// Logprobs < 0: none; 0: the chosen token's; n: with the n most likely.
@@ -98,7 +98,7 @@ type Event struct {
 	Timing   Timing       // with Finish
 }
 
-// Timing are a request's moments in Unix nanoseconds, and its lane.
+// Timing are a request's moments in Unix nanoseconds, and its lane. A token's moment is when its tenant got it, not when the client did.
 type Timing struct {
 	ArrivalNs, ScheduledNs, FirstTokenNs, LastTokenNs int64
 	Lane                                              gmg.LaneID

@@ -59,7 +59,7 @@ func (s *sequence) toSchedule() batching.Request {
 func (s *sequence) open() *protocol.OpenSequence {
 	return &protocol.OpenSequence{
 		Seq: s.submit.Seq, Prompt: s.submit.Prompt, Generated: s.tokens[len(s.submit.Prompt):len(s.tokens):len(s.tokens)],
-		Sampling: s.submit.Sampling, Logprobs: s.submit.Logprobs, MinTokens: s.submit.MinTokens, IgnoreEos: s.submit.IgnoreEos,
+		Sampling: s.submit.Sampling, Logprobs: s.submit.Logprobs, MinTokens: s.submit.MinTokens,
 	}
 }
 

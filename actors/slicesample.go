@@ -38,7 +38,7 @@ func (a *sliceActor) openAndClose(m *protocol.RunStep) error {
 func samplingConfig(e *tenantEntry, o *protocol.OpenSequence) sampling.Config {
 	return sampling.Config{
 		Params: paramsFromProto(o.Sampling), Vocab: e.model.Graph.Vocab, Ends: e.ends,
-		MinTokens: int(o.MinTokens), IgnoreEOS: o.IgnoreEos, Logprobs: int(o.Logprobs),
+		MinTokens: int(o.MinTokens), Logprobs: int(o.Logprobs),
 	}
 }
 

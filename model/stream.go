@@ -15,8 +15,12 @@ type StreamDecoder struct {
 // NewStreamDecoder returns a decoder for one answer.
 func NewStreamDecoder(t Tokenizer) *StreamDecoder { return &StreamDecoder{tok: t} }
 
-// Push adds a token and returns the text that is complete now; it may be empty. Control tokens give no text.
+// Push adds a token and returns the text that is complete now; it may be empty. Control tokens give no text, nor do tokens that end an answer: where the
+// answer goes on behind one, it is still no part of what was said.
 func (d *StreamDecoder) Push(id int32) string {
+	if d.tok.IsEnd(id) {
+		return ""
+	}
 	d.held = append(d.held, d.tok.Piece(id, false)...)
 	end := completeUTF8(d.held)
 	text := strings.ToValidUTF8(string(d.held[:end]), string(utf8.RuneError))

@@ -83,3 +83,24 @@ func TestControlTokensGiveNoText(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestEndTokensGiveNoText: a file may name an ordinary token as its end, and an answer may go on behind it.
+func TestEndTokensGiveNoText(t *testing.T) {
+	m := openMiniature(t, nil)
+	d := NewStreamDecoder(endingIn{m.Tokenizer, m.Tokenizer.Encode("b", EncodeOptions{})[0]})
+	got := ""
+	for _, id := range m.Tokenizer.Encode("abc", EncodeOptions{}) {
+		got += d.Push(id)
+	}
+	if got != "ac" {
+		t.Errorf("got %q, want the text without the end token's", got)
+	}
+}
+
+// endingIn is a tokenizer whose only end token is the one named.
+type endingIn struct {
+	Tokenizer
+	end int32
+}
+
+func (t endingIn) IsEnd(id int32) bool { return id == t.end }
