@@ -142,7 +142,7 @@ func (t Tensor) Shape() (rows Expr, width int) {
 }
 
 // Weight is one weight matrix (Rows outputs x Cols inputs, row-major) or vector (Rows = 1). Name is the weight's name within a stage
-// ("attn_q.weight"); the file's name comes from Graph.WeightName.
+// ("attn_q.weight"); Model.Weight of the model room finds its bytes by stage and name.
 type Weight struct {
 	Name       string
 	Rows, Cols int
