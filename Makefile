@@ -32,7 +32,7 @@ race:
 fuzz:
 	@set -e; $(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
 		cat "$$dir"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' | while read -r target; do \
-			$(SUMMARY) -tags $(TAGS) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null || exit 1; \
+			$(SUMMARY) -tags $(TAGS) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x -timeout 3m "$$dir" </dev/null || exit 1; \
 		done || exit 1; \
 	done
 
