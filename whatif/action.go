@@ -14,11 +14,11 @@ var ErrMemory = errors.New("device memory would be exceeded")
 
 // Shortage is the first time that something didn't fit into a device.
 type Shortage struct {
-	AtNs      int64 // 0 with Bytes 0: never
-	Device    string
-	Class     gmg.MemoryClass
-	Bytes     int64 // wanted
-	FreeBytes int64
+	AtNs      int64  `json:"atNs"` // 0 with Bytes 0: never
+	Device    string `json:"device"`
+	Class     string `json:"class"`
+	Bytes     int64  `json:"bytes"` // wanted
+	FreeBytes int64  `json:"freeBytes"`
 }
 
 // AddLane gives a tenant another lane: a replica, a spread lane, or a layer run in a stranded fragment. It serves once LoadNs have passed.
@@ -261,7 +261,7 @@ func (w *island) reserveSlice(sl *SliceSpec) error {
 			next, err := d.ledger.Reserve(part.class, part.bytes)
 			if err != nil {
 				if d.shortage.Bytes == 0 {
-					d.shortage = Shortage{w.now, w.spec.Devices[id].ID, part.class, part.bytes, d.ledger.Free()}
+					d.shortage = Shortage{w.now, w.spec.Devices[id].ID, part.class.String(), part.bytes, d.ledger.Free()}
 				}
 				return fmt.Errorf("%w: %s: %v", ErrMemory, w.spec.Devices[id].ID, err)
 			}

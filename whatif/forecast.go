@@ -2,31 +2,33 @@ package whatif
 
 // Forecast is what a simulation has come to.
 type Forecast struct {
-	AtNs      int64
-	Tenants   []TenantForecast
-	Devices   []DeviceForecast
-	Shortage  *Shortage // the first moment at which memory didn't fit, nil for none
-	Operators int64
-	Steps     int64
-	Leaps     int64
+	AtNs      int64            `json:"atNs"`
+	Tenants   []TenantForecast `json:"tenants"`
+	Devices   []DeviceForecast `json:"devices"`
+	Shortage  *Shortage        `json:"shortage,omitempty"` // the first moment at which memory didn't fit, nil for none
+	Operators int64            `json:"operators"`
+	Steps     int64            `json:"steps"`
+	Leaps     int64            `json:"leaps"`
 }
 
 // TenantForecast is one tenant's share.
 type TenantForecast struct {
-	ID               string
-	Totals           Totals
-	Waiting, Running int
-	OldestWaitNs     int64 // of those that wait
-	KVBlocksHeld     int
+	ID           string `json:"id"`
+	Totals       Totals `json:"totals"`
+	Waiting      int    `json:"waiting"`
+	Running      int    `json:"running"`
+	OldestWaitNs int64  `json:"oldestWaitNs"` // of those that wait
+	KVBlocksHeld int    `json:"kvBlocksHeld"`
 }
 
 // DeviceForecast is one device's share.
 type DeviceForecast struct {
-	ID                   string
-	BusyNs               int64
-	WeightBytes, KVBytes int64
-	FreeBytes            int64
-	QueuedRuns           int
+	ID          string `json:"id"`
+	BusyNs      int64  `json:"busyNs"`
+	WeightBytes int64  `json:"weightBytes"`
+	KVBytes     int64  `json:"kvBytes"`
+	FreeBytes   int64  `json:"freeBytes"`
+	QueuedRuns  int    `json:"queuedRuns"`
 }
 
 // Forecast sums up the state reached.

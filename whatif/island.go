@@ -126,7 +126,7 @@ func (w *island) at(t int64, what eventKind, a, b int32) {
 	w.events.push(event{at: t, seq: w.seq, what: what, a: a, b: b})
 }
 
-// clone copies an island so that the copy and the original change independently. Records stay behind.
+// clone copies an island so that the copy and the original change independently. Records and the timeline stay behind.
 func (w *island) clone() *island {
 	c := &island{spec: w.spec, mode: w.mode, now: w.now, seq: w.seq, operators: w.operators, steps: w.steps, leaps: w.leaps}
 	c.events = append(eventHeap(nil), w.events...)

@@ -111,6 +111,12 @@ func (p *Program) distinct() int {
 // Operators returns how many operators one run executes.
 func (p *Program) Operators() int { return len(p.sequence) }
 
+// WeightBytes returns the bytes of the weights that the run needs on its device.
+func (p *Program) WeightBytes() int64 { return p.weightBytes }
+
+// KVBytesPerToken returns the bytes of KV that a token of context holds on its device.
+func (p *Program) KVBytesPerToken() int64 { return p.kvPerToken }
+
 // times fills ns with the time of each distinct operator and returns the sum over the whole sequence. Ranks run in step: between two exchanges a block
 // takes as long as on the slowest of them.
 func (p *Program) times(shapes []Shape, ns []int64) int64 {

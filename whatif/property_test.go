@@ -130,3 +130,83 @@ func TestPhysics(t *testing.T) {
 		}
 	})
 }
+
+// Lanes may come, move and go at any time: both modes agree, every request is answered or refused, and memory comes back.
+func TestActions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := drawWorld(t)
+		for i := range spec.Devices {
+			spec.Devices[i].MemoryBytes = 1 << 20
+		}
+		sims := []*Sim{mustNew(t, spec, Exact), mustNew(t, spec, Fast)}
+		untouched := sims[1].Fork()
+		at := int64(0)
+		for range rapid.IntRange(1, 4).Draw(t, "actions") {
+			at += int64(rapid.IntRange(0, 700).Draw(t, "at"))
+			var a Action
+			tenant := rapid.IntRange(0, len(spec.Tenants)-1).Draw(t, "tenant")
+			load := int64(rapid.IntRange(0, 200).Draw(t, "load"))
+			switch rapid.IntRange(0, 2).Draw(t, "kind") {
+			case 0:
+				a = AddLane{tenant, drawLane(t, len(spec.Devices)), load}
+			case 1:
+				a = MoveLane{tenant, 0, drawLane(t, len(spec.Devices)), load}
+			case 2:
+				a = RemoveLane{tenant, len(spec.Tenants[tenant].Lanes) - 1}
+			}
+			var errs [2]error
+			for i, s := range sims {
+				s.Run(at)
+				errs[i] = s.Apply(a)
+			}
+			if fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) {
+				t.Fatalf("the modes disagree on %+v: %v, %v", a, errs[0], errs[1])
+			}
+		}
+		sims[0].Drain()
+		sims[1].Drain()
+		if d := differ(records(sims[0]), records(sims[1])); d != "" {
+			t.Fatalf("exact and fast differ at %s", d)
+		}
+		checkBooks(t, spec, sims[1])
+		untouched.Drain()
+		plain := mustNew(t, spec, Fast)
+		plain.Drain()
+		a, b := untouched.Forecast(), plain.Forecast()
+		if d := differForecast(a, b); d != "" {
+			t.Fatalf("actions on one simulation changed another: %s", d)
+		}
+	})
+}
+
+// checkBooks verifies after a drain that requests and memory add up.
+func checkBooks(t *rapid.T, spec *Spec, s *Sim) {
+	f := s.Forecast()
+	for ti, tf := range f.Tenants {
+		x := tf.Totals
+		if x.Arrived != int64(len(spec.Tenants[ti].Requests)) || x.Finished+x.Refused+int64(tf.Waiting) != x.Arrived || tf.Running != 0 {
+			t.Fatalf("tenant %d: %+v", ti, tf)
+		}
+	}
+	for _, w := range s.islands {
+		for i := range w.devices {
+			var weights int64
+			for k := range w.lanes {
+				l := &w.lanes[k]
+				if !l.held {
+					continue
+				}
+				for _, r := range l.spec.Ranks {
+					for _, sl := range r.Slices {
+						if sl.Device == w.devices[i].id {
+							weights += sl.Program.weightBytes
+						}
+					}
+				}
+			}
+			if got := w.devices[i].ledger.Held[0]; got != weights {
+				t.Fatalf("device %d holds %d bytes of weights, its lanes have %d", w.devices[i].id, got, weights)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"fmt"
+	"slices"
 
 	"slicescheduler/gmg"
 )
@@ -15,6 +16,7 @@ type Sim struct {
 	ofDevice []int32 // island of each device
 	touched  []bool  // islands that an action has reached since the fork
 	now      int64
+	forked   bool // it keeps no records
 }
 
 // New starts a world, or returns an ErrSpec.
@@ -78,6 +80,7 @@ func (s *Sim) partition() {
 		s.ofTenant[t] = assign(nd + t)
 		w := s.islands[s.ofTenant[t]]
 		nt := tenant{id: t, spec: &s.spec.Tenants[t]}
+		nt.totals.TTFTLimitNs, nt.totals.TPOTLimitNs = nt.spec.TTFTLimitNs, nt.spec.TPOTLimitNs
 		if s.spec.KeepRecords {
 			nt.records = make([]Record, len(nt.spec.Requests))
 		}
@@ -185,10 +188,19 @@ func (s *Sim) runIsland(i int, until int64) {
 
 // own returns an island that only this simulation refers to.
 func (s *Sim) own(i int) *island {
-	if s.islands[i].shared {
-		s.islands[i] = s.islands[i].clone()
+	old := s.islands[i]
+	if !old.shared {
+		return old
 	}
-	return s.islands[i]
+	w := old.clone()
+	if !s.forked {
+		for k := range w.tenants {
+			w.tenants[k].records = slices.Clone(old.tenants[k].records)
+		}
+		w.timeline = slices.Clone(old.timeline)
+	}
+	s.islands[i] = w
+	return w
 }
 
 // run handles events up to a time.
@@ -221,7 +233,7 @@ func (w *island) run(until int64) {
 
 // Fork returns a simulation that goes on from here by itself. It costs no more than the number of islands; what either changes is copied when it does.
 func (s *Sim) Fork() *Sim {
-	f := &Sim{spec: s.spec, mode: s.mode, now: s.now, ofTenant: s.ofTenant, ofDevice: s.ofDevice}
+	f := &Sim{spec: s.spec, mode: s.mode, now: s.now, forked: true, ofTenant: s.ofTenant, ofDevice: s.ofDevice}
 	f.islands = append([]*island(nil), s.islands...)
 	f.touched = make([]bool, len(s.islands))
 	for _, w := range s.islands {

@@ -36,6 +36,8 @@ type TenantSpec struct {
 	Lanes    []LaneSpec
 	Requests []Request // by arrival
 	Live     []Live    // running at the start, on lane and rank
+	// TTFTLimitNs and TPOTLimitNs are absolute limits of the SLA, 0 for none; Totals count who breaks them.
+	TTFTLimitNs, TPOTLimitNs int64
 }
 
 // Request is one request of the world: its true length is known to the world, not to the scheduler's decisions.

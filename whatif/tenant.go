@@ -2,17 +2,41 @@ package whatif
 
 // Totals are what a tenant got so far.
 type Totals struct {
-	Arrived, Finished, Refused     int64
-	FirstTokens                    int64
-	PromptTokens, OutputTokens     int64 // prompts of finished requests; every token of answers
-	TTFTNs, TPOTNs, LatencyNs      int64 // sums over requests
-	MaxTTFTNs, ViolatedTTFT        int64
-	TTFTLimitNs, TPOTLimitNs       int64
-	ViolatedTPOT, ViolatedRequests int64
+	Arrived          int64 `json:"arrived"`
+	Finished         int64 `json:"finished"`
+	Refused          int64 `json:"refused"`
+	FirstTokens      int64 `json:"firstTokens"`
+	PromptTokens     int64 `json:"promptTokens"` // prompts of finished requests; every token of answers
+	OutputTokens     int64 `json:"outputTokens"` // prompts of finished requests; every token of answers
+	TTFTNs           int64 `json:"ttftNs"`       // sums over requests
+	TPOTNs           int64 `json:"tpotNs"`       // sums over requests
+	LatencyNs        int64 `json:"latencyNs"`    // sums over requests
+	MaxTTFTNs        int64 `json:"maxTTFTNs"`
+	ViolatedTTFT     int64 `json:"violatedTTFT"`
+	TTFTLimitNs      int64 `json:"ttftLimitNs"`
+	TPOTLimitNs      int64 `json:"tpotLimitNs"`
+	ViolatedTPOT     int64 `json:"violatedTPOT"`
+	ViolatedRequests int64 `json:"violatedRequests"`
 }
 
 // minTPOTTokens is the answer length from which time per token counts: shorter answers measure one foreign prefill rather than a pace.
 const minTPOTTokens = 16
+
+// MeanTTFTMs is the mean time to first token, of requests that have one.
+func (t *Totals) MeanTTFTMs() float64 { return meanMs(t.TTFTNs, t.FirstTokens) }
+
+// MeanTPOTMs is the mean time per output token, of finished requests.
+func (t *Totals) MeanTPOTMs() float64 { return meanMs(t.TPOTNs, t.Finished) }
+
+// MeanLatencyMs is the mean time to the last token, of finished requests.
+func (t *Totals) MeanLatencyMs() float64 { return meanMs(t.LatencyNs, t.Finished) }
+
+func meanMs(sumNs, n int64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(sumNs) / float64(n) / 1e6
+}
 
 func (t *Totals) first(ttft int64) {
 	t.FirstTokens++
