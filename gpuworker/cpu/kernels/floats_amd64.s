@@ -2,7 +2,7 @@
 
 // Products of 4 rows of a float matrix with 1 or 2 activation rows; lane j sums the columns j, j+8, ... The argument block is dotsArgs.
 //
-//	R8-R11 weight rows, SI and DI activation rows, CX columns/8 left
+//	R8-R11 weight rows, BX from these to the next 4, SI and DI activation rows, CX columns/8 left
 //	Y0-Y3 weights, Y4-Y5 activations, Y6-Y7 temporaries, Y8-Y15 sums
 
 #define DOT_ARGS \
@@ -14,7 +14,8 @@
 	ADDQ R8, R9; \
 	MOVQ 32(R15), CX; \
 	MOVQ 40(R15), SI; \
-	MOVQ 48(R15), DI
+	MOVQ 48(R15), DI; \
+	MOVQ 56(R15), BX
 
 #define FROM_FLOAT(reg, y) \
 	VMOVUPS (reg), y; \
@@ -56,11 +57,15 @@
 	ADDQ 8(R15), AX; \
 	SUM(Y12, X12, 0, AX); SUM(Y13, X13, 4, AX); SUM(Y14, X14, 8, AX); SUM(Y15, X15, 12, AX)
 
+// Weights come from memory: those of the next 4 rows are asked for while these are worked on.
+#define AHEAD PREFETCHT0 (R8)(BX*1); PREFETCHT0 (R9)(BX*1); PREFETCHT0 (R10)(BX*1); PREFETCHT0 (R11)(BX*1)
+
 #define DOTS(name, FROM, CLEARS, TIMES, SUMS) \
 TEXT name(SB), NOSPLIT, $0-8; \
 	DOT_ARGS; \
 	CLEARS; \
 loop: \
+	AHEAD; \
 	FROM(R8, Y0); \
 	FROM(R9, Y1); \
 	FROM(R10, Y2); \

@@ -30,6 +30,7 @@ type dotsArgs struct {
 	weightStride int
 	steps        int // columns/8
 	x0, x1       unsafe.Pointer
+	ahead        int // from weights to those of the next 4 rows
 }
 
 //go:noescape
@@ -239,7 +240,7 @@ func dotsAVX2(out []float32, stride int, m *Matrix, from, to int, x *Rows, first
 		return
 	}
 	rowBytes := m.Cols * m.DType.BlockBytes()
-	a := dotsArgs{outStride: stride * 4, weights: unsafe.Pointer(&m.data[from*rowBytes]), weightStride: rowBytes, steps: m.Cols / lanes}
+	a := dotsArgs{outStride: stride * 4, weights: unsafe.Pointer(&m.data[from*rowBytes]), weightStride: rowBytes, steps: m.Cols / lanes, ahead: floatGroup * rowBytes}
 	for i := 0; i < n; i += 2 {
 		a.out = unsafe.Pointer(&out[i*stride])
 		a.x0 = unsafe.Pointer(&x.Float[(first+i)*x.Cols])
