@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +16,8 @@ import (
 	"slicescheduler/cmd/slicer/internal/term"
 )
 
-// Limits of what is read as a prompt.
-const (
-	maxPromptBytes = 4 << 20
-	maxLineBytes   = 1 << 20
-)
+// maxPromptBytes bounds what is read as a prompt.
+const maxPromptBytes = 4 << 20
 
 // chatFlags are the flags of slicer chat; those left out take the node's defaults.
 type chatFlags struct {
@@ -104,25 +101,33 @@ func (a *app) ask(ctx context.Context, c *client.Client, r *client.ChatRequest, 
 
 // talk reads prompts line by line until the end of input. A line that fails is told and forgotten.
 func (a *app) talk(ctx context.Context, c *client.Client, r client.ChatRequest) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP) // so that the terminal is left as it was
+	defer stop()
 	fmt.Fprintln(a.err, a.err.Dim("Ctrl-C stops an answer, Ctrl-D ends."))
-	lines := bufio.NewScanner(a.in)
-	lines.Buffer(nil, maxLineBytes)
+	lines := term.NewLines(a.in, a.out, "> ")
 	for {
-		fmt.Fprint(a.out, a.out.Bold("> "))
-		if !lines.Scan() {
+		line, err := lines.Next(ctx)
+		switch {
+		case errors.Is(err, term.ErrDropped):
+			fmt.Fprintln(a.err, a.err.Dim("(Ctrl-D ends)"))
+			continue
+		case errors.Is(err, io.EOF):
 			fmt.Fprintln(a.out)
-			return lines.Err()
+			return nil
+		case err != nil:
+			fmt.Fprintln(a.out)
+			return err
 		}
-		prompt := strings.TrimSpace(lines.Text())
+		prompt := strings.TrimSpace(line)
 		if prompt == "" {
 			continue
 		}
-		err := a.ask(ctx, c, &r, prompt)
+		err = a.ask(ctx, c, &r, prompt)
 		switch {
+		case ctx.Err() != nil, errors.Is(err, client.ErrNoNode):
+			return err
 		case errors.Is(err, context.Canceled):
 			fmt.Fprintln(a.err, a.err.Dim("(stopped)"))
-		case errors.Is(err, client.ErrNoNode):
-			return err
 		case err != nil:
 			fmt.Fprintln(a.err, err)
 		}
