@@ -111,7 +111,9 @@ func (s *Scheduler) CopyFrom(o *Scheduler) {
 		}
 	}
 	for i := range o.seqs {
-		o.seqs[i].ownHash = false // the next SealBlock of either copies
+		if o.seqs[i].ownHash { // the next SealBlock of either copies; copies of an unchanging scheduler may be made at the same time
+			o.seqs[i].ownHash = false
+		}
 	}
 	s.spare, s.pushed, s.flight = append(s.spare[:0], o.spare...), append(s.pushed[:0], o.pushed...), append(s.flight[:0], o.flight...)
 	s.waiting.copyFrom(&o.waiting)

@@ -44,6 +44,24 @@ func (r *rooflineCost) Ns(sh *Shape) int64 {
 	return roundNs(max(r.flops.at(t, s, c)*r.perFLOP, r.bytes.at(t, s, c)*r.perByte) + r.launchNs)
 }
 
+// rooflineExperts is a mixture-of-experts block on its roofline: only the experts that some row reaches are read.
+type rooflineExperts struct {
+	weights  float64 // ns to read all experts
+	flops    polynomial
+	perFLOP  float64
+	launchNs float64
+	group    ExpertGroup
+}
+
+// Ns implements Cost.
+func (r *rooflineExperts) Ns(sh *Shape) int64 {
+	rows := max(sh.Tokens, 1)
+	read := r.weights * r.group.Reached(rows) / float64(r.group.Experts)
+	return roundNs(max(read, r.flops.at(float64(rows), float64(sh.Logits), 0)*r.perFLOP) + r.launchNs)
+}
+
+func (*rooflineExperts) onlyRows() bool { return true }
+
 // Roofline gives a device's operators the time that its peaks allow.
 type Roofline struct {
 	FLOPS              float64 // of the dtype that weights are multiplied in
@@ -57,6 +75,12 @@ func (r Roofline) Cost(op *gmg.Operator) Cost {
 	e := r.Efficiency
 	if e == 0 {
 		e = defaultEfficiency
+	}
+	if op.Kind == gmg.OpExperts && op.Attrs.Experts > 0 {
+		return &rooflineExperts{
+			weights: float64(op.WeightBytes) / (r.BandwidthBytesPerS * e) * 1e9, flops: polynomial(op.FLOPs), perFLOP: 1e9 / (r.FLOPS * e),
+			launchNs: float64(r.LaunchNs), group: ExpertGroup{Experts: op.Attrs.Experts, TopK: op.Attrs.TopK, Members: 1},
+		}
 	}
 	bytes := append(polynomial{{Coef: float64(op.WeightBytes)}}, op.ReadBytes...)
 	return &rooflineCost{
