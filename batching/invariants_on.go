@@ -7,12 +7,16 @@ import "fmt"
 // checkInvariants panics when the books don't balance: free + held + cached pages are the pool, no page is held by more sequences than refer to it, and
 // no sequence has computed more than it has tokens or pages for.
 //
-// Of large pools only every 256th step is checked.
+// Of large pools only one call in 256 is checked.
 func (s *Scheduler) checkInvariants() {
-	if s.config.KVBlocks > 1024 && s.stepID%256 != 0 {
+	if s.config.KVBlocks > 1024 && (s.stepID+uint64(s.arrived))%256 != 0 {
 		return
 	}
-	held, refs := 0, make([]int32, s.config.KVBlocks)
+	held := 0
+	var refs []int32
+	if !s.config.CountOnly {
+		refs = make([]int32, s.config.KVBlocks)
+	}
 	for i := range s.seqs {
 		q := &s.seqs[i]
 		if q.state == stateFree {
