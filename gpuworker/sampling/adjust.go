@@ -7,7 +7,7 @@ var masked = float32(math.Inf(-1))
 
 // adjust applies end tokens, bias and penalties to logits in place and keeps what it changed.
 func (s *Sampler) adjust(logits []float32) {
-	if s.config.IgnoreEOS || s.answer < s.config.MinTokens {
+	if s.answer < s.config.MinTokens {
 		for _, t := range s.config.Ends {
 			if t >= 0 && int(t) < len(logits) {
 				s.set(logits, t, masked)

@@ -18,10 +18,9 @@ const greedyBelow = 1e-5
 type Config struct {
 	Params Params
 	Vocab  int
-	// Ends are the tokens that end an answer. They can't be chosen before MinTokens tokens were, nor ever with IgnoreEOS.
+	// Ends are the tokens that end an answer. They can't be chosen before MinTokens tokens were.
 	Ends      []int32
 	MinTokens int
-	IgnoreEOS bool
 	// Logprobs < 0: none; 0: the chosen token's; n: with the n most likely.
 	Logprobs int
 }

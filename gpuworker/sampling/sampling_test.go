@@ -210,10 +210,6 @@ func TestEndsAndBias(t *testing.T) {
 	if want := []int32{3, 3, 0}; !slices.Equal(got, want) {
 		t.Errorf("tokens %v, wants %v: end token masked for two tokens, then free", got, want)
 	}
-	c.IgnoreEOS = true
-	if r, err := sampler(t, c, nil, make([]int32, 9)).Sample(logits); err != nil || r.Token != 3 {
-		t.Errorf("with ignore_eos: token %d, %v", r.Token, err)
-	}
 }
 
 func TestTiesGoToTheLowestID(t *testing.T) {
@@ -261,7 +257,7 @@ func TestBadLogits(t *testing.T) {
 			t.Errorf("%v: %v, %d tokens remembered", x, err, s.Answer())
 		}
 	}
-	s := sampler(t, Config{Params: Default(), Vocab: 1, Ends: []int32{0}, IgnoreEOS: true, Logprobs: -1}, nil, nil)
+	s := sampler(t, Config{Params: Default(), Vocab: 1, Ends: []int32{0}, MinTokens: 1, Logprobs: -1}, nil, nil)
 	if _, err := s.Sample([]float32{1}); !errors.Is(err, ErrBadLogits) {
 		t.Errorf("no token left: %v", err)
 	}

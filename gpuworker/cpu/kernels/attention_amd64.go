@@ -7,6 +7,8 @@ import (
 
 // seenTable gives masks of the tokens [from, to) of a page: all bits at and after token from in the 16 entries from 16-from on, and before
 // token to in those from 32-to on.
+//
+//lint:ignore U1000 read by assembly
 var seenTable = func() (t [3 * PageTokens]uint32) {
 	for i := PageTokens; i < 2*PageTokens; i++ {
 		t[i] = math.MaxUint32

@@ -3,6 +3,8 @@ package kernels
 import "math"
 
 // expTable are the constants of the assembly, each in 8 lanes. Read only; a variable because assembly can't read constants.
+//
+//lint:ignore U1000 read by assembly
 var expTable = [...][lanes]float32{
 	eight(expLow), eight(expHigh), eight(log2e), eight(roundMagic), eight(ln2High), eight(ln2Low),
 	eight(expC7), eight(expC6), eight(expC5), eight(expC4), eight(expC3), eight(expC2), eight(1),

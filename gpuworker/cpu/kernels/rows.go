@@ -6,8 +6,7 @@ import (
 	"unsafe"
 )
 
-func putFloat(b []byte, v float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(v)) }
-func getFloat(b []byte) float32    { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+func getFloat(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 
 // blockScale is what a product needs of 32 columns of a quantised activation row beside the integers.
 type blockScale struct {
