@@ -41,6 +41,7 @@ type Result struct {
 	// DepartS is the first second of the recorded time series at which running, waiting or KV use is off by more than a tenth of its largest value;
 	// -1 for never. Absent series have no entry.
 	DepartS map[string]float64
+	Series  []Sample // the simulated counterpart of the recorded time series
 	Records []whatif.Record
 	Totals  whatif.Forecast
 }
@@ -64,27 +65,55 @@ func (r Result) MarshalJSON() ([]byte, error) {
 
 // Evaluate replays the recording in dir with the cost tables under profilesDir.
 func Evaluate(dir, profilesDir string) (Result, error) {
-	r, err := Load(dir)
+	r, t, h, err := open(dir, profilesDir)
 	if err != nil {
 		return Result{}, err
-	}
-	h, err := whatif.FindHardware(r.Engine.Hardware)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s: %w", dir, err)
-	}
-	t, err := r.tables(profilesDir)
-	if err != nil {
-		return Result{}, fmt.Errorf("%s: %w", dir, err)
 	}
 	return r.compare(t, h, whatif.Fast)
 }
 
+// WriteTrace writes the simulated counterpart of a recording as a trace for Perfetto.
+func WriteTrace(dir, profilesDir string, out io.Writer) error {
+	r, t, h, err := open(dir, profilesDir)
+	if err != nil {
+		return err
+	}
+	spec, err := r.spec(t, h)
+	if err != nil {
+		return err
+	}
+	spec.KeepTimeline = true
+	s, err := whatif.New(spec, whatif.Fast)
+	if err != nil {
+		return err
+	}
+	s.Drain()
+	return s.WriteChromeTrace(out)
+}
+
+// open reads a recording and finds what it ran on.
+func open(dir, profilesDir string) (*Run, *whatif.Tables, whatif.Hardware, error) {
+	r, err := Load(dir)
+	if err != nil {
+		return nil, nil, whatif.Hardware{}, err
+	}
+	h, err := whatif.FindHardware(r.Engine.Hardware)
+	if err != nil {
+		return nil, nil, h, fmt.Errorf("%s: %w", dir, err)
+	}
+	t, err := r.tables(profilesDir)
+	if err != nil {
+		return nil, nil, h, fmt.Errorf("%s: %w", dir, err)
+	}
+	return r, t, h, nil
+}
+
 func (r *Run) compare(t *whatif.Tables, h whatif.Hardware, mode whatif.Mode) (Result, error) {
-	records, totals, err := r.simulate(t, h, mode)
+	records, totals, series, err := r.simulate(t, h, mode)
 	if err != nil {
 		return Result{}, err
 	}
-	out := Result{Run: r.Name, Requests: len(records), Records: records, Totals: totals, DepartS: r.depart(records)}
+	out := Result{Run: r.Name, Requests: len(records), Records: records, Totals: totals, Series: series, DepartS: r.depart(series)}
 	var real, sim [3][]float64
 	for i := range records {
 		a, s := &r.Answers[i], &records[i]
@@ -191,41 +220,3 @@ func WriteTable(out io.Writer, results []Result) error {
 	}
 	return w.Flush()
 }
-
-// depart finds where the simulated counts leave the recorded ones.
-func (r *Run) depart(records []whatif.Record) map[string]float64 {
-	if len(r.Series) == 0 {
-		return nil
-	}
-	// A recording's series starts when its server was ready, its requests some time later: align the first answers.
-	var running, waiting, largestR, largestW float64
-	out := map[string]float64{"running": -1, "waiting": -1}
-	for _, s := range r.Series {
-		largestR, largestW = max(largestR, float64(s.Running)), max(largestW, float64(s.Waiting))
-	}
-	start := records[0].QueuedNs
-	for _, s := range r.Series {
-		at := start + int64(s.AtS*1e9)
-		running, waiting = 0, 0
-		for i := range records {
-			q := &records[i]
-			switch {
-			case q.QueuedNs > at || q.LastNs <= at:
-			case q.ScheduledNs <= at:
-				running++
-			default:
-				waiting++
-			}
-		}
-		if out["running"] < 0 && math.Abs(running-float64(s.Running)) > departShare*max(largestR, 1) {
-			out["running"] = s.AtS
-		}
-		if out["waiting"] < 0 && math.Abs(waiting-float64(s.Waiting)) > departShare*max(largestW, 1) {
-			out["waiting"] = s.AtS
-		}
-	}
-	return out
-}
-
-// departShare is how far off a count may be, of its largest value, before it counts as departed.
-const departShare = 0.1

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,10 @@ func TestRecordedRuns(t *testing.T) {
 			t.Errorf("%s: latency of single requests is off by %.2f %% (median) and %.2f %% (P95)", r.Name, l.PerRequestP50Pct, l.PerRequestP95Pct)
 		}
 		checkOutputs(t, res)
+		var trace bytes.Buffer
+		if err := WriteTrace(filepath.Join(dir, "fidelity", r.Name), filepath.Join(dir, "profiles"), &trace); err != nil || !json.Valid(trace.Bytes()) {
+			t.Errorf("%s: the trace is no JSON (%d bytes), %v", r.Name, trace.Len(), err)
+		}
 	}
 }
 
@@ -128,11 +133,11 @@ func TestExactEqualsFast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fast, ft, err := r.simulate(tables, h, whatif.Fast)
+		fast, ft, fastSeries, err := r.simulate(tables, h, whatif.Fast)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exact, et, err := r.simulate(tables, h, whatif.Exact)
+		exact, et, exactSeries, err := r.simulate(tables, h, whatif.Exact)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,6 +145,9 @@ func TestExactEqualsFast(t *testing.T) {
 			if fast[i] != exact[i] {
 				t.Fatalf("%s: request %d differs:\nfast  %+v\nexact %+v", r.Name, i, fast[i], exact[i])
 			}
+		}
+		if !slices.Equal(fastSeries, exactSeries) {
+			t.Errorf("%s: the time series differ", r.Name)
 		}
 		if ft.Operators != et.Operators || ft.Steps != et.Steps {
 			t.Errorf("%s: fast ran %d operators in %d steps, exact %d in %d", r.Name, ft.Operators, ft.Steps, et.Operators, et.Steps)

@@ -147,16 +147,27 @@ func (r *Run) requests() []whatif.Request {
 	return out
 }
 
-// simulate runs a recorded workload and returns what became of each request.
-func (r *Run) simulate(t *whatif.Tables, h whatif.Hardware, mode whatif.Mode) ([]whatif.Record, whatif.Forecast, error) {
+// simulate runs a recorded workload and returns what became of each request, and the state at the times of the recorded series.
+func (r *Run) simulate(t *whatif.Tables, h whatif.Hardware, mode whatif.Mode) ([]whatif.Record, whatif.Forecast, []Sample, error) {
 	spec, err := r.spec(t, h)
 	if err != nil {
-		return nil, whatif.Forecast{}, err
+		return nil, whatif.Forecast{}, nil, err
 	}
 	s, err := whatif.New(spec, mode)
 	if err != nil {
-		return nil, whatif.Forecast{}, err
+		return nil, whatif.Forecast{}, nil, err
+	}
+	pages := 0
+	for _, l := range spec.Tenants[0].Lanes {
+		pages += l.Batching.KVBlocks * len(l.Ranks)
+	}
+	origin := spec.Tenants[0].Requests[0].ArrivalNs - int64(r.seriesOffsetS()*1e9)
+	var series []Sample
+	for _, row := range r.Series {
+		s.Run(origin + int64(row.AtS*1e9))
+		f := s.Forecast().Tenants[0]
+		series = append(series, Sample{AtS: row.AtS, Running: f.Running, Waiting: f.Waiting, KVPct: 100 * float64(f.KVBlocksHeld) / float64(pages)})
 	}
 	s.Drain()
-	return s.Records(0), s.Forecast(), nil
+	return s.Records(0), s.Forecast(), series, nil
 }
