@@ -326,6 +326,44 @@ func TestPullPath(t *testing.T) {
 	}
 }
 
+// TestPullShards: whichever shard a path or URL names, the whole set comes; one that lacks a shard is refused by that shard's name.
+func TestPullShards(t *testing.T) {
+	src := t.TempDir()
+	names := []string{"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"}
+	for i, name := range names {
+		if err := os.WriteFile(filepath.Join(src, name), content()[i:], 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(http.FileServer(http.Dir(src)))
+	defer server.Close()
+	for _, from := range []string{filepath.Join(src, names[0]), filepath.Join(src, names[1]), server.URL + "/" + names[2]} {
+		dir := t.TempDir()
+		p, err := New(Config{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Pull(t.Context(), from)
+		if err != nil || got.Files != len(names) || got.Path != filepath.Join(dir, names[0]) {
+			t.Fatalf("%s: %+v, %v", from, got, err)
+		}
+		for i, name := range names {
+			checkFile(t, filepath.Join(dir, name), content()[i:])
+		}
+		checkClean(t, dir, names...)
+	}
+	if err := os.Remove(filepath.Join(src, names[1])); err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Pull(t.Context(), filepath.Join(src, names[0])); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), names[1]) {
+		t.Errorf("without the second shard: %v", err)
+	}
+}
+
 func TestHostileNames(t *testing.T) {
 	for _, name := range []string{"", "model", "a/b/c", "../x", "owner/..", "owner/repo/../../x", "ftp://host/x.gguf", "https://host/x.bin",
 		"https://host/.gguf", "https://host/a%5Cb.gguf", "https://host/"} {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,11 +37,17 @@ var (
 func (p *Puller) resolve(ctx context.Context, name string) ([]remote, error) {
 	switch {
 	case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
-		r, err := fromURL(name)
-		return []remote{r}, err
+		return fromURL(name)
 	case isPath(name):
 		file, err := fileName(filepath.Base(name))
-		return []remote{{local: name, name: file}}, err
+		if err != nil {
+			return nil, err
+		}
+		var files []remote
+		for _, shard := range shardSet(file) {
+			files = append(files, remote{local: filepath.Join(filepath.Dir(name), shard), name: shard})
+		}
+		return files, nil
 	}
 	repo, want, _ := strings.Cut(name, ":")
 	if !repoPattern.MatchString(repo) || strings.Contains(repo, "..") {
@@ -77,22 +84,58 @@ func isPath(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// fromURL takes the checksum off a URL and names the file after the last part of its path.
-func fromURL(name string) (remote, error) {
+// fromURL takes the checksum off a URL and names the file after the last part of its path. A shard's URL stands for all shards; a checksum is that file's alone.
+func fromURL(name string) ([]remote, error) {
 	u, err := url.Parse(name)
 	if err != nil {
-		return remote{}, fmt.Errorf("%w: %w", ErrName, err)
+		return nil, fmt.Errorf("%w: %w", ErrName, err)
 	}
 	sum := ""
 	if u.Fragment != "" {
 		value, found := strings.CutPrefix(u.Fragment, "sha256=")
 		if sum = strings.ToLower(value); !found || !isSHA256(sum) {
-			return remote{}, fmt.Errorf("%w: after # goes sha256= and 64 hex digits, not %q", ErrName, u.Fragment)
+			return nil, fmt.Errorf("%w: after # goes sha256= and 64 hex digits, not %q", ErrName, u.Fragment)
 		}
 		u.Fragment = ""
 	}
 	file, err := fileName(path.Base(u.Path))
-	return remote{url: u.String(), name: file, sha256: sum}, err
+	if err != nil {
+		return nil, err
+	}
+	var files []remote
+	for _, shard := range shardSet(file) {
+		if shard == file {
+			files = append(files, remote{url: u.String(), name: file, sha256: sum})
+			continue
+		}
+		beside := *u
+		beside.RawPath, beside.Path = "", path.Join(path.Dir(u.Path), shard)
+		files = append(files, remote{url: beside.String(), name: shard})
+	}
+	return files, nil
+}
+
+// maxShards bounds what a file's name may claim.
+const maxShards = 4096
+
+// shardSet lists the files of the set that a shard belongs to, in order; a file that is no shard is a set of its own.
+func shardSet(file string) []string {
+	m := shardPattern.FindStringSubmatch(file)
+	if m == nil {
+		return []string{file}
+	}
+	n, err := strconv.Atoi(m[2])
+	if err != nil || n < 1 || n > maxShards {
+		return []string{file}
+	}
+	set := make([]string, n)
+	for i := range set {
+		set[i] = fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i+1, n)
+	}
+	if !slices.Contains(set, file) {
+		return []string{file}
+	}
+	return set
 }
 
 func isSHA256(s string) bool {
