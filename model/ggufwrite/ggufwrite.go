@@ -2,6 +2,7 @@
 package ggufwrite
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -116,6 +117,29 @@ func (b *Builder) Bytes() ([]byte, error) {
 		out = append(out, t.data...)
 	}
 	return out, nil
+}
+
+// Shards returns the file cut into n: all metadata is in the first, the tensors are spread in their order.
+func (b *Builder) Shards(n int) ([][]byte, error) {
+	if n < 1 || n > len(b.tensors) {
+		return nil, fmt.Errorf("%w: %d tensors in %d shards", ErrValue, len(b.tensors), n)
+	}
+	files := make([][]byte, n)
+	for i := range files {
+		from, to := i*len(b.tensors)/n, (i+1)*len(b.tensors)/n
+		part := Builder{tensors: b.tensors[from:to], err: b.err}
+		if i == 0 {
+			part.meta, part.pairs = bytes.Clone(b.meta), b.pairs
+		}
+		part.Set("split.no", uint32(i))
+		part.Set("split.count", uint32(n))
+		part.Set("split.tensors.count", int32(len(b.tensors)))
+		var err error
+		if files[i], err = part.Bytes(); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 func aligned(n int) int { return (n + alignment - 1) / alignment * alignment }

@@ -70,6 +70,23 @@ type maker struct {
 
 // Make returns the GGUF file of a miniature. The same specification gives the same bytes.
 func Make(s Spec) ([]byte, error) {
+	m, err := build(s)
+	if err != nil {
+		return nil, err
+	}
+	return m.b.Bytes()
+}
+
+// MakeShards returns the same model in n files.
+func MakeShards(s Spec, n int) ([][]byte, error) {
+	m, err := build(s)
+	if err != nil {
+		return nil, err
+	}
+	return m.b.Shards(n)
+}
+
+func build(s Spec) (*maker, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,10 +94,7 @@ func Make(s Spec) ([]byte, error) {
 	m.hyperparameters()
 	m.tokenizer()
 	m.tensors()
-	if m.err != nil {
-		return nil, m.err
-	}
-	return m.b.Bytes()
+	return m, m.err
 }
 
 func (m *maker) hyperparameters() {
