@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"strings"
@@ -39,6 +40,9 @@ func (a *app) chatCommand() *cobra.Command {
 	flags.Int64Var(&f.seed, "seed", 0, "the same seed gives the same answer")
 	flags.IntVar(&f.maxTokens, "max-tokens", 0, "tokens of an answer at most")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.validate(flags.Changed); err != nil {
+			return err
+		}
 		r := client.ChatRequest{Model: args[0]}
 		if f.system != "" {
 			r.Messages = append(r.Messages, client.Message{Role: "system", Content: f.system})
@@ -55,6 +59,17 @@ func (a *app) chatCommand() *cobra.Command {
 		return asFailure(a.chat(cmd.Context(), r, args[1:]))
 	}
 	return cmd
+}
+
+// validate refuses what no node takes; the upper ends are the node's to know.
+func (f *chatFlags) validate(given func(string) bool) error {
+	switch {
+	case !(f.temperature >= 0) || math.IsInf(f.temperature, 0): // NaN is not
+		return usagef("--temperature %v is no number from 0 up", f.temperature)
+	case given("max-tokens") && f.maxTokens < 1:
+		return usagef("--max-tokens %d is not at least 1", f.maxTokens)
+	}
+	return nil
 }
 
 func (a *app) chat(ctx context.Context, r client.ChatRequest, prompt []string) error {

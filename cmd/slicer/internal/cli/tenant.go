@@ -81,6 +81,11 @@ func (a *app) submitTenant(ctx context.Context, id gmg.TenantID, f tenantFlags) 
 	if s.Model == "" {
 		return usagef("tenant %s has no model: name one with --model, see slicer models", id)
 	}
+	for name, promised := range map[string]time.Duration{"ttft": f.ttft, "tpot": f.tpot} {
+		if promised%time.Millisecond != 0 {
+			return usagef("--%s %v: promises are in whole milliseconds", name, promised)
+		}
+	}
 	if err := s.Validate(); err != nil {
 		return &usageError{err}
 	}
