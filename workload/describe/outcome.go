@@ -82,7 +82,11 @@ func (o *Outcome) WriteText(out io.Writer) error {
 	for i, a := range o.Without.Tenants {
 		b := o.With.Tenants[i]
 		row := func(name string, a, b float64, unit string) {
-			fmt.Fprintf(w, "%s %s\t%.1f%s\t%.1f%s\t\n", o.Without.Tenants[i].ID, name, a, unit, b, unit)
+			digits := 1
+			if unit == "" {
+				digits = 0 // a count
+			}
+			fmt.Fprintf(w, "%s %s\t%.*f%s\t%.*f%s\t\n", o.Without.Tenants[i].ID, name, digits, a, unit, digits, b, unit)
 		}
 		row("finished", float64(a.Totals.Finished), float64(b.Totals.Finished), "")
 		row("tokens of answers", float64(a.Totals.OutputTokens), float64(b.Totals.OutputTokens), "")
