@@ -10,7 +10,7 @@ import (
 // Hardware is what is known of a kind of accelerator and of the hosts it is sold in. Peaks are data sheets'; the rest was measured, see FINDINGS.md.
 type Hardware struct {
 	Name               string
-	MemoryBytes        int64
+	MemoryBytes        int64 // as CUDA reports it, somewhat below the name
 	BandwidthBytesPerS float64
 	FLOPS              float64 // dense, 16 bits
 	Multiprocessors    int
@@ -31,8 +31,8 @@ const gib = 1 << 30
 // HardwareKinds are the kinds with known figures.
 func HardwareKinds() []Hardware {
 	return []Hardware{
-		{Name: "RTX4090", MemoryBytes: 24 * gib, BandwidthBytesPerS: 1008e9, FLOPS: 165e12, Multiprocessors: 128, TableScale: fitted4090Scale, Peers: pciePeers()},
-		{Name: "RTXPRO6000", MemoryBytes: 96 * gib, BandwidthBytesPerS: 1597e9, FLOPS: 500e12, Multiprocessors: 188,
+		{Name: "RTX4090", MemoryBytes: 25_250_627_584, BandwidthBytesPerS: 1008e9, FLOPS: 165e12, Multiprocessors: 128, TableScale: fitted4090Scale, Peers: pciePeers()},
+		{Name: "RTXPRO6000", MemoryBytes: 9497 * gib / 100, BandwidthBytesPerS: 1597e9, FLOPS: 500e12, Multiprocessors: 188,
 			Host:  HostFigure{DecodeStepNs: fittedPRO6000DecodeNs, PrefillLayerNs: fittedPRO6000PrefillLayerNs},
 			Peers: pciePeers()},
 		{Name: "A100", MemoryBytes: 80 * gib, BandwidthBytesPerS: 2039e9, FLOPS: 312e12, Multiprocessors: 108},

@@ -154,3 +154,25 @@ func TestExactEqualsFast(t *testing.T) {
 		}
 	}
 }
+
+// Where a recording tells how many KV pages there were, the estimate for those that don't comes within 1 %.
+func TestPagesEstimated(t *testing.T) {
+	for _, r := range runs(t) {
+		if r.Engine.KVBlocks == 0 {
+			continue
+		}
+		h, err := whatif.FindHardware(r.Engine.Hardware)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := whatif.FindArchitecture(r.Engine.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := r.Engine.KVBlocks
+		r.Engine.KVBlocks, r.Engine.MemoryBytes = 0, 0
+		if got := r.batching(a, h, 1, 1).KVBlocks + 1; math.Abs(float64(got)/float64(want)-1) > 0.01 {
+			t.Errorf("%s: estimated %d pages, there were %d", r.Name, got, want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ type Engine struct {
 	AsyncSchedule  bool    // true unless recorded otherwise
 	ReserveFull    bool    // true unless recorded otherwise
 	Hardware       string  // name of its cost tables
-	MemoryBytes    int64   // of one device
+	MemoryBytes    int64   // of one device; 0: not recorded
 	Utilization    float64 // share of it that the server may use
 	LinkBandwidth  float64 // bytes/s
 	LinkLatencyNs  int64
@@ -181,7 +181,7 @@ func (r *Run) loadEngine(path string) error {
 		return fmt.Errorf("%w: %s: cluster names no instance, so the hardware is unknown", ErrRun, path)
 	}
 	one := f.Cluster.Nodes[0].Instances[0]
-	e.Hardware, e.MemoryBytes, e.Utilization = one.Hardware, int64(one.Memory.GiB*(1<<30)), defaultUtilization
+	e.Hardware, e.Utilization = one.Hardware, defaultUtilization
 	e.LinkBandwidth, e.LinkLatencyNs = f.Cluster.LinkGBs*1e9, f.Cluster.LatencyNs
 	if f.KV != nil {
 		e.KVBlocks, e.BlockTokens, e.Utilization, e.PrefixReuse = f.KV.Blocks, f.KV.BlockTokens, f.KV.Utilization, orTrue(f.KV.Prefix)

@@ -73,7 +73,7 @@ func (r *Run) spec(t *whatif.Tables, h whatif.Hardware) (*whatif.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	lane := whatif.LaneSpec{Engine: kind, Batching: r.batching(a, tp, group.Members)}
+	lane := whatif.LaneSpec{Engine: kind, Batching: r.batching(a, h, tp, group.Members)}
 	s := &whatif.Spec{KeepRecords: true, Tenants: []whatif.TenantSpec{{ID: r.Name, Requests: r.requests()}}}
 	lockstep := group.Members > 1 // ranks that share no experts run each by itself
 	for rank := range dp {
@@ -97,7 +97,7 @@ func (r *Run) spec(t *whatif.Tables, h whatif.Hardware) (*whatif.Spec, error) {
 }
 
 // batching is the server's scheduler.
-func (r *Run) batching(a whatif.Architecture, tp, expertMembers int) batching.Config {
+func (r *Run) batching(a whatif.Architecture, h whatif.Hardware, tp, expertMembers int) batching.Config {
 	e := &r.Engine
 	c := batching.Config{
 		BlockTokens: e.BlockTokens, MaxBatchTokens: e.Kwargs.MaxBatchTokens, MaxSequences: e.Kwargs.MaxSequences, MaxChunkTokens: e.MaxChunkTokens,
@@ -111,21 +111,26 @@ func (r *Run) batching(a whatif.Architecture, tp, expertMembers int) batching.Co
 	}
 	blocks := e.KVBlocks
 	if blocks == 0 {
+		memory := e.MemoryBytes
+		if memory == 0 {
+			memory = h.MemoryBytes
+		}
 		g := a.Graph(tp)
 		weights := g.WeightBytes(g.Whole())
 		if expertMembers > 1 {
 			expert := int64(6*a.Hidden*a.Intermediate) * int64(a.Experts) * int64(a.Layers)
 			weights -= expert - expert/int64(expertMembers)
 		}
-		free := int64(float64(e.MemoryBytes)*e.Utilization) - weights - activationBytes
+		free := int64(float64(memory)*e.Utilization) - weights - activationBytes
 		blocks = int(free / (g.KVBytesPerToken(g.Whole()) * batching.DefaultBlockTokens))
 	}
 	c.KVBlocks = blocks - 1 // vLLM keeps one as a null page
 	return c
 }
 
-// activationBytes is set aside for activations and the CUDA context where a recording doesn't tell how many pages there were.
-const activationBytes = 3 << 30
+// activationBytes is set aside for activations and the CUDA context where a recording doesn't tell how many pages there were: what the RTX 4090 run's pages
+// and weights leave of its 90 % of memory.
+const activationBytes = 115 << 30 / 100
 
 // requests are the workload's, arriving when the recorded client sent them.
 func (r *Run) requests() []whatif.Request {
