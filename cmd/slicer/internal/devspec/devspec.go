@@ -155,16 +155,19 @@ func ParseSize(s string) (int64, error) {
 	return int64(v * unit), nil
 }
 
-// Models returns the simulated accelerators by the name they go by here, with their makers' figures: memory, bandwidth, dense F16 peak.
+// Models returns the simulated accelerators by the name they go by here, with NVIDIA's figures: memory, bandwidth, and the peak of F16 matrix products with
+// sums in F32, without sparsity. Datasheets that print only figures with sparsity are halved.
 func Models() map[string]gmg.Device {
 	card := func(model string, gib int64, bandwidth, flops float64) gmg.Device {
 		return gmg.Device{Model: model, MemoryBytes: gib << 30, BandwidthBytesPerS: bandwidth, PeakFLOPS: map[gmg.DType]float64{gmg.F16: flops}}
 	}
 	return map[string]gmg.Device{
-		"rtx4090":    card("RTX4090", 24, 1008e9, 165.2e12),
+		"rtx4090": card("RTX4090", 24, 1008e9, 165.2e12), // Ada architecture whitepaper, appendix A: GeForce RTX 4090
+		// RTX PRO 6000 Blackwell datasheet: 1792 GB/s and 4030 TOPS of sparse FP4, of which dense F16 is an eighth.
 		"rtxpro6000": card("RTXPRO6000", 96, 1792e9, 503.8e12),
-		"a100":       card("A100", 80, 2039e9, 312e12),
-		"h100":       card("H100", 80, 3350e9, 989e12),
-		"h200":       card("H200", 141, 4800e9, 989e12),
+		"a100":       card("A100", 80, 2039e9, 312e12),   // A100 80GB SXM datasheet
+		"h100":       card("H100", 80, 3350e9, 989.4e12), // H100 SXM datasheet: 1979 with sparsity
+		// H200 SXM datasheet: the H100's processor; the 141 GB that it names are decimal as far as a driver shows them, which is 140 GiB.
+		"h200": card("H200", 140, 4800e9, 989.4e12),
 	}
 }
