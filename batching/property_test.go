@@ -12,15 +12,14 @@ import (
 
 // world drives a scheduler at random and checks every step from outside, from what callers see alone.
 type world struct {
-	t       *rapid.T
-	c       Config
-	s       *Scheduler
-	nowNs   int64
-	next    SeqID
-	live    map[SeqID]*liveSeq
-	flying  []*Step
-	trace   strings.Builder // what was scheduled, for comparing two runs
-	maxWait int64
+	t      *rapid.T
+	c      Config
+	s      *Scheduler
+	nowNs  int64
+	next   SeqID
+	live   map[SeqID]*liveSeq
+	flying []*Step
+	trace  strings.Builder // what was scheduled, for comparing two runs
 }
 
 type liveSeq struct {

@@ -43,14 +43,14 @@ type device struct {
 
 // run is a step's share on a device.
 type run struct {
-	lane, rank, slice int32
-	flight            int32
-	order             uint64
-	borrowed          bool
-	queuedNs          int64
-	pc                int32 // next operator; -1 is the engine's own time
-	startNs           int64 // when the operator at pc started, or the run in fast mode
-	beganNs           int64 // when it came onto the device
+	lane, slice int32
+	flight      int32
+	order       uint64
+	borrowed    bool
+	queuedNs    int64
+	pc          int32 // next operator; -1 is the engine's own time
+	startNs     int64 // when the operator at pc started, or the run in fast mode
+	beganNs     int64 // when it came onto the device
 }
 
 // link carries transfers one after the other.

@@ -31,7 +31,6 @@ type oracleLane struct {
 
 type oracleStep struct {
 	lane   *oracleLane
-	index  int // position in the lane's ring, for ties
 	steps  []*batching.Step
 	shapes []Shape
 	slice  int

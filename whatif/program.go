@@ -18,7 +18,6 @@ type Program struct {
 
 // programBlock is one distinct block, whose operators' times are computed once a step.
 type programBlock struct {
-	names  []string
 	costs  []Cost
 	shared []bool // the same on all ranks: experts and collectives
 	grows  []int  // operators whose time changes when only contexts grow
@@ -74,11 +73,11 @@ func Compile(g *gmg.Graph, r gmg.Range, source CostSource, par Parallelism) (*Pr
 
 func compileBlock(b *gmg.Block, g *gmg.Graph, source CostSource, par Parallelism) (programBlock, error) {
 	var out programBlock
-	add := func(name string, c Cost, shared bool) {
+	add := func(c Cost, shared bool) {
 		if rows, ok := c.(rowsOnly); !ok || !rows.onlyRows() {
 			out.grows = append(out.grows, len(out.costs))
 		}
-		out.names, out.costs, out.shared = append(out.names, name), append(out.costs, c), append(out.shared, shared)
+		out.costs, out.shared = append(out.costs, c), append(out.shared, shared)
 	}
 	row := float64(g.Hidden * activationBytes)
 	for i := range b.Operators {
@@ -89,14 +88,14 @@ func compileBlock(b *gmg.Block, g *gmg.Graph, source CostSource, par Parallelism
 		}
 		experts := op.Kind == gmg.OpExperts
 		if experts && par.Expert.Members > 1 {
-			add("dispatch", collectiveCost{par.Expert, row + float64(op.Attrs.Experts*activationBytes), 1, true}, true)
+			add(collectiveCost{par.Expert, row + float64(op.Attrs.Experts*activationBytes), 1, true}, true)
 		}
-		add(op.Name, c, experts)
+		add(c, experts)
 		if experts && par.Expert.Members > 1 {
-			add("combine", collectiveCost{par.Expert, row, 1, true}, true)
+			add(collectiveCost{par.Expert, row, 1, true}, true)
 		}
 		if par.Tensor.Members > 1 && (experts || op.Name == "o_proj" || op.Name == "down_proj") {
-			add("all_reduce", collectiveCost{par.Tensor, row, 2, false}, false)
+			add(collectiveCost{par.Tensor, row, 2, false}, false)
 		}
 	}
 	return out, nil
