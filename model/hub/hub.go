@@ -52,6 +52,8 @@ type Config struct {
 	Transport http.RoundTripper
 	// Progress is called after each piece that arrives; nil: not at all.
 	Progress func(Progress)
+	// Retry is told why an attempt failed and how long it is until the next; may be nil.
+	Retry func(err error, pause time.Duration)
 	// Wait waits before another attempt; nil: by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -92,6 +94,9 @@ func New(c Config) (*Puller, error) {
 	}
 	if c.Wait == nil {
 		c.Wait = wait
+	}
+	if c.Retry == nil {
+		c.Retry = func(error, time.Duration) {}
 	}
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -304,6 +305,37 @@ func TestPullAnswersToStatuses(t *testing.T) {
 		})
 	}
 }
+
+// TestRetriesAreTold: a server that can't be reached is asked again, and the user hears why it takes so long; a name that nobody has is not.
+func TestRetriesAreTold(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		err     error
+		retries int
+		says    string
+	}{
+		{"refused", errors.New("connection refused"), maxAttempts - 1, "given up"},
+		{"lookup failed", &net.DNSError{Err: "timeout", IsTimeout: true}, maxAttempts - 1, "given up"},
+		{"no such host", &net.DNSError{Err: "no such host", IsNotFound: true}, 0, "HF_ENDPOINT"},
+	} {
+		var told []string
+		p, err := New(Config{
+			Dir: t.TempDir(), Transport: failing{tt.err}, Wait: func(context.Context, time.Duration) error { return nil },
+			Retry: func(err error, _ time.Duration) { told = append(told, err.Error()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Pull(t.Context(), "owner/repo"); !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), tt.says) || len(told) != tt.retries {
+			t.Errorf("%s: %v after being told %q; want %d retries", tt.name, err, told, tt.retries)
+		}
+	}
+}
+
+// failing is a network that fails.
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 func TestPullPath(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "mine.gguf")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,6 +40,7 @@ func (p *Puller) attempts(ctx context.Context, f func() error, progressed func()
 		if t.after > maxRetryAfter {
 			return fmt.Errorf("%w; it asks to come back in %v", err, t.after)
 		}
+		p.config.Retry(err, pause)
 		if err := p.config.Wait(ctx, pause); err != nil {
 			return err
 		}
@@ -46,7 +48,7 @@ func (p *Puller) attempts(ctx context.Context, f func() error, progressed func()
 	}
 }
 
-// get sends a request. Failing to reach the server is temporary.
+// get sends a request. Failing to reach the server is temporary, unless nobody has its name.
 func (p *Puller) get(ctx context.Context, url string, header http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -59,7 +61,11 @@ func (p *Puller) get(ctx context.Context, url string, header http.Header) (*http
 	// Compressed bytes would make nonsense of ranges and sizes.
 	r.Header.Set("Accept-Encoding", "identity")
 	resp, err := p.client.Do(r)
-	if err != nil {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return nil, fmt.Errorf("%w: %w; correct the address, or name another hub with HF_ENDPOINT", ErrServer, err)
+	case err != nil:
 		return nil, &temporary{err: fmt.Errorf("%w: %w", ErrServer, err)}
 	}
 	return resp, nil

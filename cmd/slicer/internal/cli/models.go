@@ -130,6 +130,10 @@ func (a *app) pull(ctx context.Context, name, dir string) error {
 		}
 		meter.Show(p.File, p.DoneBytes, p.TotalBytes, p.FromBytes)
 	}
+	config.Retry = func(err error, pause time.Duration) {
+		meter.Clear()
+		fmt.Fprintln(a.err, a.err.Dim(fmt.Sprintf("%v; again in %v", err, pause)))
+	}
 	puller, err := hub.New(config)
 	if err != nil {
 		return err
