@@ -244,7 +244,8 @@ func (s *Scheduler) place(slot int32, n, need, cached int, step *Step) {
 		s.grow(q, need)
 	}
 	sample := q.computed+int32(n) == q.tokens+q.pending
-	step.Items = append(step.Items, Item{ID: q.id, Start: int(q.computed), Tokens: n, Sample: sample, Cached: cached, Blocks: q.pages, slot: slot})
+	it := step.item()
+	it.ID, it.Start, it.Tokens, it.Sample, it.Cached, it.Blocks, it.slot = q.id, int(q.computed), n, sample, cached, q.pages, slot
 	step.Tokens += n
 	q.computed += int32(n)
 	q.inFlight++
@@ -252,7 +253,9 @@ func (s *Scheduler) place(slot int32, n, need, cached int, step *Step) {
 	if sample {
 		q.pending++
 	}
-	s.seal(q, min(q.computed, q.tokens))
+	if (q.sealed+1)*int32(s.config.BlockTokens) <= q.computed {
+		s.seal(q, min(q.computed, q.tokens))
+	}
 }
 
 // grow gives a sequence more pages; the caller has checked that they are available.
@@ -298,7 +301,7 @@ func (s *Scheduler) Complete(step *Step) error {
 		}
 		if q.state == stateLeaving && q.inFlight == 0 {
 			s.drop(it.slot)
-		} else if it.Sample && q.state == stateRunning {
+		} else if it.Sample && q.state == stateRunning && (q.sealed+1)*int32(s.config.BlockTokens) <= q.computed-q.pending {
 			s.seal(q, q.computed-q.pending)
 		}
 	}
