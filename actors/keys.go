@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"slicescheduler/gmg"
 )
@@ -97,8 +100,8 @@ func (n *Node) AddKey(ctx context.Context, t gmg.TenantID, name string) (string,
 	if n.rt.tenants.get(t) == nil {
 		return "", fmt.Errorf("%w: %s", ErrNoTenant, t)
 	}
-	if name == "" || len(name) > maxKeyName {
-		return "", &FieldError{"name", fmt.Sprintf("must have 1 to %d characters", maxKeyName)}
+	if !goodKeyName(name) {
+		return "", &FieldError{"name", fmt.Sprintf("%q: must be 1 to %d bytes of printable text without spaces around it", name, maxKeyName)}
 	}
 	if _, exists := n.key(t, name); exists {
 		return "", fmt.Errorf("%w: %s of tenant %s; remove it first", ErrKeyExists, name, t)
@@ -112,6 +115,12 @@ func (n *Node) AddKey(ctx context.Context, t gmg.TenantID, name string) (string,
 	}
 	n.keys.add(t, k.Hash)
 	return key, nil
+}
+
+// goodKeyName keeps out what would break a listing on somebody's terminal.
+func goodKeyName(name string) bool {
+	return name != "" && len(name) <= maxKeyName && strings.TrimSpace(name) == name && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func (n *Node) key(t gmg.TenantID, name string) (gmg.APIKey, bool) {

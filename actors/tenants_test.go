@@ -58,6 +58,11 @@ func TestKeys(t *testing.T) {
 		if _, err := n.AddKey(t.Context(), "a", "first"); !errors.Is(err, ErrKeyExists) {
 			t.Errorf("same name: %v", err)
 		}
+		for _, bad := range []string{"", " x", "a\nb", "\x1b[31mred", "\xff", strings.Repeat("x", maxKeyName+1)} {
+			if _, err := n.AddKey(t.Context(), "a", bad); !errors.Is(err, ErrInvalid) {
+				t.Errorf("name %q: %v", bad, err)
+			}
+		}
 		if id, ok := n.CheckKey(t.Context(), key); !ok || id != "a" {
 			t.Errorf("key belongs to %q, %v", id, ok)
 		}
