@@ -231,6 +231,7 @@ func TestWrongUsage(t *testing.T) {
 		{2, "priority", []string{"tenant", "submit", "alice", "--model", "tiny-story", "--priority", "high"}},
 		{2, "a/b", []string{"tenant", "submit", "a/b", "--model", "tiny-story"}},
 		{1, "none.jinja", []string{"tenant", "submit", "alice", "--model", "tiny-story", "--chat-template", filepath.Join(dir, "none.jinja")}},
+		{1, "/dev/zero", []string{"tenant", "submit", "alice", "--model", "tiny-story", "--chat-template", "/dev/zero"}},
 		{2, "temperature", []string{"chat", "alice", "Hi", "--temperature", "NaN"}},
 		{2, "temperature", []string{"chat", "alice", "Hi", "--temperature", "+Inf"}},
 		{2, "temperature", []string{"chat", "alice", "Hi", "--temperature", "-1"}},

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -90,11 +92,10 @@ func (a *app) submitTenant(ctx context.Context, id gmg.TenantID, f tenantFlags) 
 		return &usageError{err}
 	}
 	if f.templateFile != "" {
-		data, err := os.ReadFile(f.templateFile)
-		if err != nil {
-			return fmt.Errorf("chat template: %w", err)
+		var err error
+		if s.ChatTemplate, err = readTemplate(f.templateFile); err != nil {
+			return err
 		}
-		s.ChatTemplate = string(data)
 	}
 	// The node may run in another folder.
 	if st, err := os.Stat(s.Model); err == nil && st.Mode().IsRegular() {
@@ -114,6 +115,25 @@ func (a *app) submitTenant(ctx context.Context, id gmg.TenantID, f tenantFlags) 
 		return nil
 	}
 	return a.awaitTenant(ctx, c, id)
+}
+
+// maxTemplateBytes is far above what chat templates have.
+const maxTemplateBytes = 1 << 20
+
+func readTemplate(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxTemplateBytes+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("chat template: %w", err)
+	case len(data) == 0 || len(data) > maxTemplateBytes || !utf8.Valid(data):
+		return "", fmt.Errorf("chat template: %s is no text of 1 to %d bytes", path, maxTemplateBytes)
+	}
+	return string(data), nil
 }
 
 // awaitTenant waits until a tenant is ready or has failed.
