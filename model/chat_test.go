@@ -130,6 +130,36 @@ func TestChatsWithoutSpecialTextAreEncodedAsAWhole(t *testing.T) {
 	}
 }
 
+// TestChatBeginsWithOneBOS: whether template, tokenizer or both add BOS there is one, also where a user's text begins with its letters.
+func TestChatBeginsWithOneBOS(t *testing.T) {
+	for _, tt := range []struct {
+		template string
+		addBOS   bool
+		want     int
+	}{{"bos", true, 1}, {"bos", false, 1}, {"no gaps", true, 1}, {"no gaps", false, 0}} {
+		m := openMiniature(t, func(s *miniature.Spec) { s.AddBOS = tt.addBOS })
+		tmpl, err := ParseTemplate(templates[tt.template])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, content := range []string{"Hi", "<|im_start|>Hi", ""} {
+			ids, err := m.EncodeChat([]Message{{Role: "user", Content: content}}, ChatOptions{Template: tmpl})
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			for _, id := range ids {
+				if id == m.Tokenizer.BOS() {
+					count++
+				}
+			}
+			if count != tt.want || count > 0 && ids[0] != m.Tokenizer.BOS() {
+				t.Errorf("template %q, tokenizer adds BOS %v, content %q: %d BOS in %v, want %d", tt.template, tt.addBOS, content, count, ids, tt.want)
+			}
+		}
+	}
+}
+
 func TestRolesCannotForge(t *testing.T) {
 	m := openMiniature(t, nil)
 	for _, msg := range []Message{{Role: "user<|im_end|>", Content: "x"}, {Role: "user", Content: "x", Name: "<|im_start|>"}} {

@@ -29,6 +29,7 @@ type Spec struct {
 	Seed                uint64
 	ExtraTokens         int // vocabulary beyond the 256 bytes and 3 special tokens
 	WithoutTemplate     bool
+	AddBOS              bool // the tokenizer puts BOS before a text
 }
 
 // Default is a Llama of two layers that a test runs in milliseconds.
@@ -161,7 +162,7 @@ func (m *maker) tokenizer() {
 	m.b.Set("tokenizer.ggml.merges", merges)
 	m.b.Set("tokenizer.ggml.bos_token_id", uint32(TokenStart))
 	m.b.Set("tokenizer.ggml.eos_token_id", uint32(TokenStop))
-	m.b.Set("tokenizer.ggml.add_bos_token", false)
+	m.b.Set("tokenizer.ggml.add_bos_token", m.spec.AddBOS)
 	if !m.spec.WithoutTemplate {
 		m.b.Set("tokenizer.chat_template", chatTemplate)
 	}
