@@ -48,11 +48,14 @@ func (a *app) fidelityCommand() *cobra.Command {
 		if f.cross && (a.asJSON || f.out != "") {
 			return usagef("--cross prints text only; call it without --json and --out")
 		}
+		if f.cross && len(args) < 2 {
+			return usagef("--cross leaves each run out in turn, so it wants two directories or more")
+		}
 		return a.fidelity(ctx, f, args)
 	})
 	cmd.Flags().StringVar(&f.profiles, "profiles", "", "`directory` of measured cost tables (see above)")
 	cmd.Flags().StringVar(&f.out, "out", "", "`directory` for pages and traces; it is made if need be")
-	cmd.Flags().BoolVar(&f.cross, "cross", false, "fit the simulator's figures anew without each run in turn and print the errors; takes minutes")
+	cmd.Flags().BoolVar(&f.cross, "cross", false, "fit the simulator's figures anew without each run in turn and print the errors; may take minutes")
 	return cmd
 }
 
@@ -62,7 +65,7 @@ func (a *app) fidelity(ctx context.Context, f fidelityFlags, dirs []string) erro
 		return err
 	}
 	if f.cross {
-		return explainRun(fidelity.CrossCheck(dirs, profiles, crossEvaluations, a.out))
+		return a.crossCheck(dirs, profiles)
 	}
 	out, err := newReport(f.out)
 	if err != nil {
@@ -97,6 +100,16 @@ func (a *app) fidelity(ctx context.Context, f fidelityFlags, dirs []string) erro
 		return fmt.Errorf("%d of %d runs could not be compared", bad, len(dirs))
 	}
 	return nil
+}
+
+// crossCheck prints how far off runs are that the simulator's figures were not fitted to. Unlike the table it needs every run.
+func (a *app) crossCheck(dirs []string, profiles string) error {
+	for _, dir := range dirs {
+		if err := checkRecording(dir); err != nil {
+			return err
+		}
+	}
+	return explainRun(fidelity.CrossCheck(dirs, profiles, crossEvaluations, a.out))
 }
 
 // profilesDir finds the cost tables.

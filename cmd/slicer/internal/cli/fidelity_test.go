@@ -146,6 +146,8 @@ func TestFidelitySaysWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"fidelity"}, exitUsage, "name the directories"},
 		{[]string{"fidelity", "--cross", "--json", madeUp}, exitUsage, "--cross"},
+		{[]string{"fidelity", "--cross", madeUp}, exitUsage, "two directories"},
+		{[]string{"fidelity", "--cross", "--profiles", madeUpProfiles, madeUp, lacking}, exitFailed, "lacks workload.jsonl"},
 		{[]string{"fidelity", "--profiles", "nowhere", madeUp}, exitFailed, "SLICER_DATA"},
 		{[]string{"fidelity", "--profiles", madeUpProfiles, "--out", fidelityGolden, madeUp}, exitFailed, "directory for the report"},
 	} {
@@ -173,6 +175,16 @@ func TestFidelityReport(t *testing.T) {
 		}
 		if strings.HasSuffix(name, ".json") && !json.Valid(data) {
 			t.Errorf("%s is no JSON", name)
+		}
+	}
+}
+
+// Each run is left out in turn and its errors are printed.
+func TestFidelityCrossCheck(t *testing.T) {
+	got := call(t, nil, "fidelity", "--cross", "--profiles", madeUpProfiles, madeUp, copyRun(t, "other", "", ""))
+	for _, want := range []string{"fitted to all", "without made-up", "without other", "Latency"} {
+		if got.status != exitOK || !strings.Contains(got.out, want) {
+			t.Errorf("status %d, %q lacks %q, %s", got.status, got.out, want, got.err)
 		}
 	}
 }
