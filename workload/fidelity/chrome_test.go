@@ -20,6 +20,7 @@ func TestRequestTrace(t *testing.T) {
 	}
 	const slackUs = 0.002 // of times in floating point
 	last, steps, busyUntil := 0.0, 0, map[int]float64{}
+	at := map[string]float64{} // of a request's last event: where one phase ends, the next begins
 	stacks, phases := map[string][]string{}, map[string]string{}
 	for i, e := range trace.TraceEvents {
 		if e.Phase == "M" {
@@ -37,6 +38,10 @@ func TestRequestTrace(t *testing.T) {
 			}
 			busyUntil[e.TID] = e.At + e.Took
 		case "b":
+			if len(stacks[e.ID]) > 0 && e.At != at[e.ID] {
+				t.Errorf("request %s: %s begins at %g us, what was before it ended at %g us", e.ID, e.Name, e.At, at[e.ID])
+			}
+			at[e.ID] = e.At
 			stacks[e.ID] = append(stacks[e.ID], e.Name)
 			phases[e.ID] += e.Name + " "
 		case "e":
@@ -44,7 +49,7 @@ func TestRequestTrace(t *testing.T) {
 			if len(s) == 0 || s[len(s)-1] != e.Name {
 				t.Fatalf("event %d ends %q of request %s, open are %q", i, e.Name, e.ID, s)
 			}
-			stacks[e.ID] = s[:len(s)-1]
+			stacks[e.ID], at[e.ID] = s[:len(s)-1], e.At
 		default:
 			t.Errorf("event %d has phase %q", i, e.Phase)
 		}
