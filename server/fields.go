@@ -101,11 +101,7 @@ func (f *fields) optionalInteger(name string, from, to int) (v int, ok bool) {
 		return 0, false
 	}
 	if v < from || v > to {
-		if to == math.MaxInt32 {
-			f.fail(badField(name, "must be at least %d and fit 31 bits, got %d", from, v))
-		} else {
-			f.fail(badField(name, "must be %d to %d, got %d", from, to, v))
-		}
+		f.fail(badField(name, "must be from %d to %d, got %d", from, to, v))
 		return 0, false
 	}
 	return v, true
