@@ -107,7 +107,7 @@ func (g *golden) line(t *testing.T, f []string) {
 func (g *golden) lane(t *testing.T, f []string) LaneSpec {
 	graph := smallGraph(g.layers)
 	l := LaneSpec{
-		Engine: &EngineKind{DecodeStepNs: option(f, "ahead", 0), PrefillStepNs: option(f, "ahead", 0), Eager: option(f, "eager", 0) == 1}, Borrowed: option(f, "borrowed", 0) == 1,
+		Engine: &EngineKind{DecodeStepNs: option(f, "ahead", 0), PrefillStepNs: option(f, "ahead", 0), Eager: option(f, "eager", 0) == 1}, Borrowed: option(f, "borrowed", 0) == 1, ColdNs: option(f, "cold", 0),
 		Batching: batching.Config{BlockTokens: 4, KVBlocks: int(option(f, "pages", 100)), MaxBatchTokens: int(option(f, "budget", 64)), InFlight: int(option(f, "inflight", 1)), Order: batching.OrderStrict},
 	}
 	if option(f, "async", 0) == 1 {

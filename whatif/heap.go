@@ -17,6 +17,7 @@ const (
 	eventTransfer                  // a: lane, b: flight; what a step sent has arrived
 	eventRun                       // a: device, b: generation of its run
 	eventReady                     // a: lane; its weights are loaded
+	eventWarm                      // a: lane; its first step is launched
 )
 
 func (e *event) before(o *event) bool {

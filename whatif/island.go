@@ -84,6 +84,8 @@ type lane struct {
 	flying   int
 	state    laneState
 	held     bool  // its memory is reserved
+	coldNs   int64 // of LaneSpec.ColdNs, until the first step
+	warmAt   int64 // the engine forms no step before
 	replaces int32 // lane of the tenant that goes when this one serves, or -1
 }
 

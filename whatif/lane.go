@@ -8,7 +8,7 @@ import (
 
 // newLane makes an empty lane.
 func newLane(spec *LaneSpec, tenant int32) (lane, error) {
-	l := lane{spec: spec, tenant: tenant}
+	l := lane{spec: spec, tenant: tenant, coldNs: spec.ColdNs}
 	inFlight := max(spec.Batching.InFlight, 1)
 	for range spec.Ranks {
 		s, err := batching.New(spec.Batching)
@@ -43,7 +43,7 @@ func (w *island) receive(li int32, rank int, request int32) {
 // pump is the engine's loop between two waits: take in what has come, form steps until as many are in flight as may be.
 func (w *island) pump(li int32) {
 	l := &w.lanes[li]
-	for {
+	for w.now >= l.warmAt && l.state != laneGone {
 		for r := range l.ranks {
 			w.takeIn(l, r)
 		}
@@ -125,6 +125,11 @@ func (w *island) launch(li, at int32) {
 		}
 	}
 	l.cost(f)
+	if l.coldNs > 0 {
+		f.ahead += l.coldNs
+		l.warmAt, l.coldNs = w.now+l.coldNs, 0
+		w.at(l.warmAt, eventWarm, li, 0)
+	}
 	f.done = false
 	w.steps++
 	w.enqueue(run{lane: li, flight: at, pc: -1, borrowed: l.spec.Borrowed}, l.spec.Ranks[0].Slices[0].Device)

@@ -27,12 +27,15 @@ type oracleLane struct {
 	ranks          []*batching.Scheduler
 	inbox          [][]int
 	flying         []*oracleStep // oldest first
+	warmAt         int64         // 0 until the first step
+	held           bool          // until warmAt
 }
 
 type oracleStep struct {
 	lane   *oracleLane
 	steps  []*batching.Step
 	shapes []Shape
+	cold   int64
 	slice  int
 	op     int // next operator of the slice; -1 is the engine's own time
 	done   bool
@@ -104,6 +107,11 @@ func (o *oracle) run() {
 				consider(o.devices[d].ends, func() { o.operatorEnds(d) })
 			}
 		}
+		for _, l := range o.lanes {
+			if l.warmAt > o.now || l.warmAt == o.now && l.held {
+				consider(l.warmAt, func() { l.held = false; o.pump(l) })
+			}
+		}
 		if do == nil {
 			return
 		}
@@ -137,7 +145,7 @@ func (o *oracle) arrive(ti int) {
 }
 
 func (o *oracle) pump(l *oracleLane) {
-	for {
+	for o.now >= l.warmAt {
 		for r := range l.ranks {
 			for _, q := range l.inbox[r] {
 				req := o.spec.Tenants[l.tenant].Requests[q]
@@ -169,6 +177,10 @@ func (o *oracle) pump(l *oracleLane) {
 			return
 		}
 		l.spec.Engine.prepare(s.shapes)
+		if l.warmAt == 0 && l.spec.ColdNs > 0 {
+			s.cold, l.held = l.spec.ColdNs, true
+			l.warmAt = o.now + s.cold
+		}
 		l.flying = append(l.flying, s)
 		o.enqueue(s)
 	}
@@ -193,7 +205,7 @@ func (s *oracleStep) costOf() int64 {
 		for _, sl := range s.lane.spec.Ranks[0].Slices {
 			layers += sl.Program.layers
 		}
-		return s.lane.spec.Engine.overheadNs(s.shapes, layers)
+		return s.cold + s.lane.spec.Engine.overheadNs(s.shapes, layers)
 	}
 	ref := int(p.sequence[s.op])
 	for _, b := range p.blocks {

@@ -224,6 +224,8 @@ func (w *island) run(until int64) {
 			w.advance(e.a, e.b)
 		case eventReady:
 			w.ready(e.a)
+		case eventWarm:
+			w.pump(e.a)
 		}
 	}
 	if until < never-1 {

@@ -65,6 +65,8 @@ type LaneSpec struct {
 	Batching batching.Config
 	Ranks    []RankSpec
 	Borrowed bool // runs yield to those of lanes that aren't, at operator ends
+	// ColdNs is for how long the engine is held up by launching its first step, when nothing has been served yet; 0 for a lane that is warm.
+	ColdNs int64
 }
 
 // RankSpec is an ordered list of slices that covers the model.
@@ -109,6 +111,9 @@ func (s *Spec) Validate() error {
 func (s *Spec) validateLane(l *LaneSpec) error {
 	if l.Engine == nil || len(l.Ranks) == 0 {
 		return fmt.Errorf("%w: a lane needs an engine and a rank", ErrSpec)
+	}
+	if l.ColdNs < 0 {
+		return fmt.Errorf("%w: ColdNs is %d, must not be negative", ErrSpec, l.ColdNs)
 	}
 	if err := l.Batching.Validate(); err != nil {
 		return err

@@ -99,6 +99,9 @@ func drawLane(t *rapid.T, devices int) LaneSpec {
 		e.CaptureSizes = []int{1, 2, 4, 8}
 	}
 	l := LaneSpec{Engine: e, Batching: c, Borrowed: rapid.Bool().Draw(t, "borrowed")}
+	if rapid.Bool().Draw(t, "cold") {
+		l.ColdNs = int64(rapid.IntRange(1, 300).Draw(t, "cold"))
+	}
 	if n := rapid.IntRange(1, 2).Draw(t, "ranks"); n > 1 {
 		p := mustCompile(g, g.Whole(), costs, Parallelism{})
 		for range n {
