@@ -23,6 +23,10 @@ type DecodeKernel struct {
 // splitBelow is the share of the device that sequences x KV heads must fill, at two blocks a multiprocessor, for keys not to be split.
 const splitBelow = 0.8
 
+// tailFrom is the share of the keys per multiprocessor from which on a sequence's length tells. It is below one since blocks start in order of the batch,
+// not the longest first, so that a long sequence is still being read when others are through.
+const tailFrom = 0.9
+
 func (k *DecodeKernel) ns(c *attentionCost, sh *Shape, chunk, context, mean float64) float64 {
 	n := float64(sh.Decodes)
 	if sh.PrefillTokens > 0 {
@@ -44,7 +48,7 @@ func (k *DecodeKernel) tail(sh *Shape) float64 {
 	if float64(padded*k.KVHeads) < splitBelow*2*float64(k.Multiprocessors) {
 		return 0
 	}
-	level := float64(sh.DecodeContext) * float64(k.KVHeads) / float64(k.Multiprocessors)
+	level := tailFrom * float64(sh.DecodeContext) * float64(k.KVHeads) / float64(k.Multiprocessors)
 	// So many sequences together read as fast as the whole device.
 	full := k.BandwidthBytesPerS * k.NsPerToken / 1e9 / float64(k.BytesPerToken*k.KVHeads)
 	tokens := 0.0

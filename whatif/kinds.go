@@ -24,6 +24,7 @@ type Hardware struct {
 // HostFigure are an engine's own times on a kind of host.
 type HostFigure struct {
 	DecodeStepNs, PrefillStepNs, PrefillLayerNs int64
+	ColdNs                                      int64 // the launch of a server's first step, see LaneSpec.ColdNs
 }
 
 const gib = 1 << 30
@@ -31,9 +32,10 @@ const gib = 1 << 30
 // HardwareKinds are the kinds with known figures.
 func HardwareKinds() []Hardware {
 	return []Hardware{
-		{Name: "RTX4090", MemoryBytes: 25_250_627_584, BandwidthBytesPerS: 1008e9, FLOPS: 165e12, Multiprocessors: 128, TableScale: fitted4090Scale, Peers: pciePeers()},
+		{Name: "RTX4090", MemoryBytes: 25_250_627_584, BandwidthBytesPerS: 1008e9, FLOPS: 165e12, Multiprocessors: 128, TableScale: fitted4090Scale,
+			Host: HostFigure{ColdNs: cold4090Ns}, Peers: pciePeers()},
 		{Name: "RTXPRO6000", MemoryBytes: 9497 * gib / 100, BandwidthBytesPerS: 1597e9, FLOPS: 500e12, Multiprocessors: 188,
-			Host:  HostFigure{DecodeStepNs: fittedPRO6000DecodeNs, PrefillLayerNs: fittedPRO6000PrefillLayerNs},
+			Host:  HostFigure{DecodeStepNs: fittedPRO6000DecodeNs, PrefillLayerNs: fittedPRO6000PrefillLayerNs, ColdNs: coldPRO6000Ns},
 			Peers: pciePeers()},
 		{Name: "A100", MemoryBytes: 80 * gib, BandwidthBytesPerS: 2039e9, FLOPS: 312e12, Multiprocessors: 108},
 		{Name: "H100", MemoryBytes: 80 * gib, BandwidthBytesPerS: 3350e9, FLOPS: 989e12, Multiprocessors: 132},
@@ -46,11 +48,13 @@ func pciePeers() Collective { return Collective{LatencyNs: 10_000, BandwidthByte
 
 // Figures fitted to recorded runs of vLLM 0.19.
 const (
-	fitted4090Scale             = 0.9875
-	fittedPRO6000DecodeNs       = 880_000
+	fitted4090Scale             = 0.9825
+	fittedPRO6000DecodeNs       = 800_000
 	fittedPRO6000PrefillLayerNs = 185_000
-	fittedNsPerToken            = 34.5
+	fittedNsPerToken            = 32
 	fittedMixedFactor           = 1.7
+	cold4090Ns                  = 387_000_000 // measured, not fitted
+	coldPRO6000Ns               = 80_000_000  // measured, not fitted
 )
 
 // FindHardware returns a kind by name; case and a vendor's prefix don't matter.

@@ -73,7 +73,7 @@ func (r *Run) spec(t *whatif.Tables, h whatif.Hardware) (*whatif.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	lane := whatif.LaneSpec{Engine: kind, Batching: r.batching(a, h, tp, group.Members)}
+	lane := whatif.LaneSpec{Engine: kind, ColdNs: h.Host.ColdNs, Batching: r.batching(a, h, tp, group.Members)}
 	s := &whatif.Spec{KeepRecords: true, Tenants: []whatif.TenantSpec{{ID: r.Name, Requests: r.requests()}}}
 	lockstep := group.Members > 1 // ranks that share no experts run each by itself
 	for rank := range dp {
