@@ -3,10 +3,8 @@ package fidelity
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
 
 	"slicescheduler/whatif"
 )
@@ -70,25 +68,6 @@ func Evaluate(dir, profilesDir string) (Result, error) {
 		return Result{}, err
 	}
 	return r.compare(t, h, whatif.Fast)
-}
-
-// WriteTrace writes the simulated counterpart of a recording as a trace for Perfetto.
-func WriteTrace(dir, profilesDir string, out io.Writer) error {
-	r, t, h, err := open(dir, profilesDir)
-	if err != nil {
-		return err
-	}
-	spec, err := r.spec(t, h)
-	if err != nil {
-		return err
-	}
-	spec.KeepTimeline = true
-	s, err := whatif.New(spec, whatif.Fast)
-	if err != nil {
-		return err
-	}
-	s.Drain()
-	return s.WriteChromeTrace(out)
 }
 
 // open reads a recording and finds what it ran on.
@@ -190,33 +169,4 @@ func percentile(v []float64, q float64) float64 {
 		return s[lo]
 	}
 	return s[lo] + (s[lo+1]-s[lo])*(at-float64(lo))
-}
-
-// WriteTable prints results for people.
-func WriteTable(out io.Writer, results []Result) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, r := range results {
-		fmt.Fprintf(w, "%s (%d requests)\treal\tsim\terr\tpublished\terr\tper request P50\tP95\t\n", r.Run, r.Requests)
-		for _, m := range r.Metrics {
-			for i, s := range m.Statistics {
-				published, perRequest := "-\t-", "\t"
-				if s.Published > 0 {
-					published = fmt.Sprintf("%.1f\t%+.2f%%", s.Published, s.PublishedErrPct)
-				}
-				if i == 0 {
-					perRequest = fmt.Sprintf("%.2f%%\t%.2f%%", m.PerRequestP50Pct, m.PerRequestP95Pct)
-				}
-				fmt.Fprintf(w, "%s %s ms\t%.1f\t%.1f\t%+.2f%%\t%s\t%s\t\n", m.Name, s.Name, s.Real, s.Sim, s.ErrPct, published, perRequest)
-			}
-		}
-		for _, k := range []string{"running", "waiting", "kv"} {
-			if at, ok := r.DepartS[k]; ok && at >= 0 {
-				fmt.Fprintf(w, "%s departs from the recorded series at\t%.0f s\t\t\t\t\t\t\t\n", k, at)
-			} else if ok {
-				fmt.Fprintf(w, "%s never departs from the recorded series\t\t\t\t\t\t\t\t\n", k)
-			}
-		}
-		fmt.Fprintln(w, "\t\t\t\t\t\t\t\t")
-	}
-	return w.Flush()
 }
