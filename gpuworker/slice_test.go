@@ -7,29 +7,12 @@ import (
 
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
+	"slicescheduler/gpuworker/enginetest"
 	"slicescheduler/gpuworker/faulty"
 	"slicescheduler/gpuworker/sim"
 	"slicescheduler/model"
 	"slicescheduler/model/miniature"
 )
-
-func tiny(t testing.TB, change func(*miniature.Spec)) *model.Model {
-	t.Helper()
-	spec := miniature.Default()
-	if change != nil {
-		change(&spec)
-	}
-	data, err := miniature.Make(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.OpenBytes("miniature", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
 
 const memoryBytes = 64 << 20
 
@@ -67,7 +50,7 @@ func (f failAt) Decide(faulty.Call, int) faulty.Action {
 
 // A load is made to fail at each of its steps in turn; whichever it is, nothing may stay held.
 func TestFailedLoadFreesAll(t *testing.T) {
-	m := tiny(t, nil)
+	m := enginetest.Miniature(t, nil)
 	failed := 0
 	for nth := 1; ; nth++ {
 		seen := 0
@@ -112,7 +95,7 @@ func (b brokenSource) Weight(stage int, name string) (gmg.Weight, []byte, error)
 }
 
 func TestBrokenSourceFreesAll(t *testing.T) {
-	m := tiny(t, nil)
+	m := enginetest.Miniature(t, nil)
 	gone := errors.New("the disk is gone")
 	for name, spoil := range map[string]func(gmg.Weight, []byte) (gmg.Weight, []byte, error){
 		"error":       func(w gmg.Weight, b []byte) (gmg.Weight, []byte, error) { return w, nil, gone },
@@ -131,7 +114,7 @@ func TestBrokenSourceFreesAll(t *testing.T) {
 }
 
 func TestCancelledLoadFreesAll(t *testing.T) {
-	m := tiny(t, nil)
+	m := enginetest.Miniature(t, nil)
 	d := device(t, faulty.Script(nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := gpuworker.LoadSlice(ctx, d, m, config(m), func(done, _ int64) {
@@ -148,7 +131,7 @@ func TestCancelledLoadFreesAll(t *testing.T) {
 }
 
 func TestLoadThatHangsEndsWithItsContext(t *testing.T) {
-	m := tiny(t, nil)
+	m := enginetest.Miniature(t, nil)
 	d := device(t, faulty.Script{{Call: faulty.LoadWeight, Nth: 3, Action: faulty.Action{Kind: faulty.Hang}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	loads := 0
@@ -163,7 +146,7 @@ func TestLoadThatHangsEndsWithItsContext(t *testing.T) {
 }
 
 func TestSizesAnnounceWhatLoadingHolds(t *testing.T) {
-	for name, m := range map[string]*model.Model{"tied": tiny(t, nil), "untied": tiny(t, func(s *miniature.Spec) { s.Untied = true })} {
+	for name, m := range map[string]*model.Model{"tied": enginetest.Miniature(t, nil), "untied": enginetest.Miniature(t, func(s *miniature.Spec) { s.Untied = true })} {
 		d := device(t, faulty.Script(nil))
 		last := len(m.Graph.Stages)
 		sizes := gpuworker.GraphSizes(d, m.Graph, 16, 2, 2)
@@ -221,7 +204,7 @@ func checkSums(t *testing.T, sizes gpuworker.StageSizes, c gpuworker.SliceConfig
 }
 
 func TestSliceConfigsAreChecked(t *testing.T) {
-	m := tiny(t, nil)
+	m := enginetest.Miniature(t, nil)
 	d := device(t, faulty.Script(nil))
 	for name, spoil := range map[string]func(*gpuworker.SliceConfig){
 		"no graph":        func(c *gpuworker.SliceConfig) { c.Graph = nil },

@@ -10,8 +10,8 @@ import (
 
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
+	"slicescheduler/gpuworker/enginetest"
 	"slicescheduler/model"
-	"slicescheduler/model/miniature"
 )
 
 // timed measures a call from outside: what it takes is kernels' time and, with several cores, the wait for the last of them.
@@ -130,16 +130,7 @@ func median(x []float64) float64 {
 
 // A step allocates its task and its event, nothing in between.
 func TestStepsAllocateNothing(t *testing.T) {
-	spec := miniature.Default()
-	data, err := miniature.Make(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.OpenBytes("miniature", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }()
+	m := enginetest.Miniature(t, nil)
 	for _, cores := range []int{1, 2} {
 		_, s := whole(t, m, Config{Cores: cores})
 		batch := decodeBatch(8, 40)
@@ -159,15 +150,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 }
 
 func TestKVPagesAreTheGraphs(t *testing.T) {
-	data, err := miniature.Make(miniature.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.OpenBytes("miniature", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }()
+	m := enginetest.Miniature(t, nil)
 	d, _ := whole(t, m, Config{Cores: 1})
 	r := gmg.Range{From: 1, To: 3}
 	if got, want := d.KVBlockBytes(m.Graph, r), gpuworker.BlockTokens*m.Graph.KVBytesPerToken(r); got != want {

@@ -11,27 +11,8 @@ import (
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker/cpu"
 	"slicescheduler/gpuworker/enginetest"
-	"slicescheduler/model"
 	"slicescheduler/model/miniature"
 )
-
-func miniatureModel(t testing.TB, change func(*miniature.Spec)) *model.Model {
-	t.Helper()
-	spec := miniature.Default()
-	if change != nil {
-		change(&spec)
-	}
-	data, err := miniature.Make(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.OpenBytes("miniature", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
 
 // Logits follow the definition for every family and storage type. Float weights leave only the rounding of KV to half; quantised ones round activations to
 // int8 too.
@@ -57,7 +38,7 @@ func TestLogitsFollowTheDefinition(t *testing.T) {
 		"llama q6_K":       {wide(gmg.Q6_K), 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := miniatureModel(t, c.change)
+			m := enginetest.Miniature(t, c.change)
 			e := enginetest.New(t, m, enginetest.Config{Devices: open(t, 1, cpu.Config{}), KVBlocks: 8, MaxRows: 64, MaxLogits: 1})
 			prompt := randomTokens(rand.New(rand.NewPCG(1, 2)), 50, m.Graph.Vocab)
 			s := e.Add(prompt)
@@ -109,7 +90,7 @@ func seed(t testing.TB) uint64 {
 func TestRandomBatchesAgainstAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed(t), 1))
 	for round, change := range []func(*miniature.Spec){nil, func(s *miniature.Spec) { s.Arch, s.Layers = "gemma3", 7 }} {
-		m := miniatureModel(t, change)
+		m := enginetest.Miniature(t, change)
 		config := enginetest.Config{Devices: open(t, 2, cpu.Config{Cores: 1 + round}), Cuts: []int{2}, KVBlocks: 48, MaxRows: 128, MaxLogits: 8}
 		e := enginetest.New(t, m, config)
 		alone := enginetest.New(t, m, enginetest.Config{Devices: open(t, 1, cpu.Config{}), KVBlocks: 48, MaxRows: 256, MaxLogits: 1})

@@ -7,7 +7,6 @@ import (
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
 	"slicescheduler/model"
-	"slicescheduler/model/miniature"
 )
 
 // MemoryBytes is what each device under test is opened with.
@@ -62,21 +61,6 @@ func (s suite) device(t *testing.T, id gmg.DeviceID) gpuworker.Device {
 		}
 	})
 	return d
-}
-
-// model opens a miniature; it is closed when the test ends.
-func tinyModel(t *testing.T) *model.Model {
-	t.Helper()
-	data, err := miniature.Make(miniature.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.OpenBytes("miniature", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
 }
 
 // Sizes of the slices that the suite loads.

@@ -8,6 +8,7 @@ import (
 
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
+	"slicescheduler/gpuworker/enginetest"
 )
 
 func (s suite) ledger(t *testing.T) {
@@ -58,7 +59,7 @@ func (s suite) outOfMemory(t *testing.T) {
 	if free := d.Ledger().Free(); free != 0 {
 		t.Errorf("%d bytes free", free)
 	}
-	m := tinyModel(t)
+	m := enginetest.Miniature(t, nil)
 	w, host, err := m.Weight(1, "attn_q.weight")
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func (s suite) queueOrder(t *testing.T) {
 }
 
 func (s suite) weights(t *testing.T) {
-	d, m := s.device(t, "t/dev0"), tinyModel(t)
+	d, m := s.device(t, "t/dev0"), enginetest.Miniature(t, nil)
 	for _, w := range m.Graph.Block(1).Weights {
 		_, host, err := m.Weight(1, w.Name)
 		if err != nil {

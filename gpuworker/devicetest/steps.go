@@ -8,6 +8,7 @@ import (
 
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
+	"slicescheduler/gpuworker/enginetest"
 )
 
 // logits returns a copy of the first row of logits of a slice.
@@ -18,7 +19,7 @@ func logits(t *testing.T, r *gpuworker.SliceRunner) []float32 {
 }
 
 func (s suite) programs(t *testing.T) {
-	d, m := s.device(t, "t/dev0"), tinyModel(t)
+	d, m := s.device(t, "t/dev0"), enginetest.Miniature(t, nil)
 	r := load(t, d, m, m.Graph.Whole())
 	if got, want := r.Memory(), gpuworker.SliceBytes(d, r.Config()); got != want || got != gpuworker.SliceMemory(d.Ledger().Held) {
 		t.Errorf("holds %v, announced %v, ledger %v", got, want, d.Ledger().Held)
@@ -44,7 +45,7 @@ func (s suite) programs(t *testing.T) {
 }
 
 func (s suite) splitPrograms(t *testing.T) {
-	m := tinyModel(t)
+	m := enginetest.Miniature(t, nil)
 	d, other := s.device(t, "t/dev0"), s.device(t, "t/dev1")
 	whole := load(t, d, m, m.Graph.Whole())
 	must(t, whole.Run(gpuworker.QueueHome, 0, prompt(0, 40)))
@@ -64,7 +65,7 @@ func (s suite) splitPrograms(t *testing.T) {
 }
 
 func (s suite) badPrograms(t *testing.T) {
-	m := tinyModel(t)
+	m := enginetest.Miniature(t, nil)
 	d, other := s.device(t, "t/dev0"), s.device(t, "t/dev1")
 	g, r := m.Graph, gmg.Range{From: 2, To: 3}
 	weights := map[gpuworker.WeightKey]gpuworker.Buffer{}
@@ -119,7 +120,7 @@ func (s suite) badPrograms(t *testing.T) {
 }
 
 func (s suite) badBatches(t *testing.T) {
-	d, m := s.device(t, "t/dev0"), tinyModel(t)
+	d, m := s.device(t, "t/dev0"), enginetest.Miniature(t, nil)
 	r := load(t, d, m, m.Graph.Whole())
 	for name, spoil := range map[string]func(*gpuworker.Batch){
 		"no rows":            func(b *gpuworker.Batch) { b.Tokens, b.Sequences = nil, nil },
@@ -147,7 +148,7 @@ func (s suite) badBatches(t *testing.T) {
 
 // priority queues many borrowed steps, then one home step of another slice: it must not wait for all of them.
 func (s suite) priority(t *testing.T) {
-	d, m := s.device(t, "t/dev0"), tinyModel(t)
+	d, m := s.device(t, "t/dev0"), enginetest.Miniature(t, nil)
 	lent, home := load(t, d, m, m.Graph.Whole()), load(t, d, m, m.Graph.Whole())
 	must(t, lent.Run(gpuworker.QueueHome, 0, prompt(0, 60)))
 	want := logits(t, lent)
@@ -174,7 +175,7 @@ func (s suite) priority(t *testing.T) {
 }
 
 func (s suite) events(t *testing.T) {
-	d, m := s.device(t, "t/dev0"), tinyModel(t)
+	d, m := s.device(t, "t/dev0"), enginetest.Miniature(t, nil)
 	r := load(t, d, m, m.Graph.Whole())
 	var wg sync.WaitGroup
 	for range 8 {
@@ -193,7 +194,7 @@ func (s suite) events(t *testing.T) {
 }
 
 func (s suite) closePending(t *testing.T) {
-	d, m := s.open(t, "t/dev0"), tinyModel(t)
+	d, m := s.open(t, "t/dev0"), enginetest.Miniature(t, nil)
 	r, err := gpuworker.LoadSlice(t.Context(), d, m, gpuworker.SliceConfig{Graph: m.Graph, Stages: m.Graph.Whole(), KVBlocks: kvBlocks, MaxRows: maxRows, MaxLogits: 4}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func (s suite) closePending(t *testing.T) {
 }
 
 func (s suite) afterClose(t *testing.T) {
-	d, m := s.open(t, "t/dev0"), tinyModel(t)
+	d, m := s.open(t, "t/dev0"), enginetest.Miniature(t, nil)
 	b := reserve(t, d, gmg.MemStaging, 100)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

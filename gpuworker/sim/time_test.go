@@ -12,7 +12,6 @@ import (
 	"slicescheduler/gpuworker/enginetest"
 	"slicescheduler/gpuworker/sim"
 	"slicescheduler/model"
-	"slicescheduler/model/miniature"
 )
 
 // perOperator is a cost of a fixed time an operator, and as much again for each row.
@@ -20,20 +19,6 @@ type perOperator int64
 
 func (c perOperator) OperatorNs(_ *gmg.Operator, s sim.Shape) int64 {
 	return int64(c) + int64(c)*int64(s.Tokens)
-}
-
-func tiny(t *testing.T) *model.Model {
-	t.Helper()
-	data, err := miniature.Make(miniature.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.OpenBytes("miniature", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Close() })
-	return m
 }
 
 func timed(t *testing.T, c sim.Config) *sim.Device {
@@ -72,7 +57,7 @@ func operators(g *gmg.Graph) (n int64) {
 
 func TestStepsTakeTheirCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := tiny(t)
+		m := enginetest.Miniature(t, nil)
 		s := load(t, timed(t, sim.Config{Cost: perOperator(1000)}), m)
 		for _, q := range []gpuworker.Queue{gpuworker.QueueHome, gpuworker.QueueBorrowed} {
 			start := time.Now()
@@ -90,7 +75,7 @@ func TestStepsTakeTheirCost(t *testing.T) {
 // A home step that comes while a borrowed one runs waits for one operator at most, and its time isn't charged to the borrower.
 func TestHomeWaitsForOneOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := tiny(t)
+		m := enginetest.Miniature(t, nil)
 		d := timed(t, sim.Config{Cost: perOperator(1000)})
 		lent, home := load(t, d, m), load(t, d, m)
 		step := 2000 * operators(m.Graph)
@@ -111,7 +96,7 @@ func TestHomeWaitsForOneOperator(t *testing.T) {
 
 func TestLoadsAndCopiesTakeTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := tiny(t)
+		m := enginetest.Miniature(t, nil)
 		d := timed(t, sim.Config{HostBytesPerS: 1e6, PeerBytesPerS: 2e6, Cost: perOperator(0)})
 		start := time.Now()
 		s := load(t, d, m)
@@ -135,7 +120,7 @@ func TestLoadsAndCopiesTakeTheirTime(t *testing.T) {
 
 func TestIllDeviceEndsItsSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := tiny(t)
+		m := enginetest.Miniature(t, nil)
 		d := timed(t, sim.Config{Cost: perOperator(1e9)})
 		s := load(t, d, m)
 		running, pending := s.Run(gpuworker.QueueHome, 0, oneRow(5)), s.Run(gpuworker.QueueHome, 0, oneRow(6))
@@ -157,7 +142,7 @@ func TestIllDeviceEndsItsSteps(t *testing.T) {
 
 // Tokens are the sequence's alone, whatever runs beside it and however the graph is cut.
 func TestTokensDependOnTheSequenceAlone(t *testing.T) {
-	m := tiny(t)
+	m := enginetest.Miniature(t, nil)
 	prompt := []int32{5, 9, 200, 31, 7, 7, 8, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112}
 	run := func(n int, cuts []int, companions, chunk int) *enginetest.Sequence {
 		var devices []gpuworker.Device
