@@ -95,20 +95,32 @@ func (r *Run) compare(t *whatif.Tables, h whatif.Hardware, mode whatif.Mode) (Re
 	out := Result{Run: r.Name, Requests: len(records), Records: records, Totals: totals, Series: series, DepartS: r.depart(series)}
 	var real, sim [3][]float64
 	for i := range records {
-		a, s := &r.Answers[i], &records[i]
-		if s.LastNs == 0 || a.LastS == 0 {
-			continue
+		re, si, ok := r.times(i, &records[i])
+		for k := range metricNames {
+			if ok {
+				real[k], sim[k] = append(real[k], re[k]), append(sim[k], si[k])
+			}
 		}
-		n := float64(max(1, r.Workload[i].OutputTokens-1))
-		add := func(k int, re, si float64) { real[k], sim[k] = append(real[k], re), append(sim[k], si) }
-		add(0, (a.FirstS-a.QueuedS)*1e3, float64(s.FirstNs-s.QueuedNs)/1e6)
-		add(1, (a.LastS-a.FirstS)*1e3/n, float64(s.LastNs-s.FirstNs)/1e6/n)
-		add(2, (a.LastS-a.QueuedS)*1e3, float64(s.LastNs-s.QueuedNs)/1e6)
 	}
-	for k, name := range []string{"TTFT", "TPOT", "Latency"} {
+	for k, name := range metricNames {
 		out.Metrics = append(out.Metrics, r.metric(name, real[k], sim[k]))
 	}
 	return out, nil
+}
+
+// metricNames are the metrics in the order in which everything here keeps them.
+var metricNames = [3]string{"TTFT", "TPOT", "Latency"}
+
+// times returns one request's metrics in milliseconds, in reality and simulated; not ok when it has no last token in one of them.
+func (r *Run) times(i int, s *whatif.Record) (real, sim [3]float64, ok bool) {
+	a := &r.Answers[i]
+	if s.LastNs == 0 || a.LastS == 0 {
+		return real, sim, false
+	}
+	n := float64(max(1, r.Workload[i].OutputTokens-1))
+	real = [3]float64{(a.FirstS - a.QueuedS) * 1e3, (a.LastS - a.FirstS) * 1e3 / n, (a.LastS - a.QueuedS) * 1e3}
+	sim = [3]float64{float64(s.FirstNs-s.QueuedNs) / 1e6, float64(s.LastNs-s.FirstNs) / 1e6 / n, float64(s.LastNs-s.QueuedNs) / 1e6}
+	return real, sim, true
 }
 
 func (r *Run) metric(name string, real, sim []float64) Metric {

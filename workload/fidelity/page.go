@@ -89,17 +89,19 @@ func WritePage(out io.Writer, r *Run, res Result) error {
 }
 
 func (r *Run) pageData(res Result) pageData {
-	d := pageData{Run: r.Name, Request: []int{}, Metrics: []pageMetric{{Name: "TTFT"}, {Name: "TPOT"}, {Name: "Latency"}}}
+	d := pageData{Run: r.Name, Request: []int{}}
+	for _, name := range metricNames {
+		d.Metrics = append(d.Metrics, pageMetric{Name: name})
+	}
 	for i := range res.Records {
-		a, s := &r.Answers[i], &res.Records[i]
-		if s.LastNs == 0 || a.LastS == 0 {
+		real, sim, ok := r.times(i, &res.Records[i])
+		if !ok {
 			continue
 		}
-		n := float64(max(1, r.Workload[i].OutputTokens-1))
 		d.Request = append(d.Request, i)
-		d.Metrics[0].add((a.FirstS-a.QueuedS)*1e3, float64(s.FirstNs-s.QueuedNs)/1e6)
-		d.Metrics[1].add((a.LastS-a.FirstS)*1e3/n, float64(s.LastNs-s.FirstNs)/1e6/n)
-		d.Metrics[2].add((a.LastS-a.QueuedS)*1e3, float64(s.LastNs-s.QueuedNs)/1e6)
+		for k := range d.Metrics {
+			d.Metrics[k].add(real[k], sim[k])
+		}
 	}
 	if len(r.Series) == 0 || len(r.Series) != len(res.Series) {
 		return d
