@@ -58,11 +58,6 @@ type Config struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// ConfigFromEnv is a Config for dir with HF_ENDPOINT and HF_TOKEN.
-func ConfigFromEnv(dir string) Config {
-	return Config{Dir: dir, Endpoint: os.Getenv("HF_ENDPOINT"), Token: os.Getenv("HF_TOKEN")}
-}
-
 // Validate says what is wrong with a configuration.
 func (c Config) Validate() error {
 	if c.Dir == "" {
