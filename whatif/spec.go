@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"slicescheduler/batching"
+	"slicescheduler/gmg"
 )
 
 // Spec is the world that a simulation starts from. It is not changed by running.
@@ -11,6 +12,12 @@ type Spec struct {
 	Devices []DeviceSpec
 	Links   []LinkSpec
 	Tenants []TenantSpec
+	// Catalog compiles slices that come without a program; nil where all have one.
+	Catalog Catalog
+	// Router chooses lanes; nil: the one with the least load.
+	Router Router
+	Order  QueueOrder
+	Noise  Noise
 	// KeepRecords keeps one Record for each request; forks made of the simulation keep none.
 	KeepRecords bool
 	// KeepTimeline keeps what every device and link did when. It costs memory for each step, and leaps.
@@ -47,6 +54,18 @@ type Request struct {
 	OutputTokens int
 	Priority     int
 	Blocks       []batching.BlockHash // of full pages of prompt and answer, nil without prefix reuse
+	// TTFTLimitNs and TPOTLimitNs are the limits of this request; 0: the tenant's.
+	TTFTLimitNs, TPOTLimitNs int64
+}
+
+// Noise is what a world does that no cost model knows. The zero value is none.
+type Noise struct {
+	Seed uint64
+	// StepPct stretches each run of a step on a device by 0 to this many percent, drawn anew for each.
+	StepPct int
+	// One in HiccupEvery runs is held up by HiccupNs; 0: none.
+	HiccupEvery int
+	HiccupNs    int64
 }
 
 // Live is a sequence that is being decoded when the simulation starts.
@@ -65,6 +84,13 @@ type LaneSpec struct {
 	Batching batching.Config
 	Ranks    []RankSpec
 	Borrowed bool // runs yield to those of lanes that aren't, at operator ends
+	// SharedKV: pages are taken from what the lane's devices have free as they are needed, and given back, together with all other such lanes there.
+	// Batching.KVBlocks is then the most that it may hold, and SliceSpec.KVBytes 0.
+	SharedKV bool
+	// FreeWeights: its weights take no memory (bounds only).
+	FreeWeights bool
+	// Prefill: its sequences go to another lane after their first token, their KV over the links; see HandOver.
+	Prefill bool
 	// ColdNs is for how long the engine is held up by launching its first step, when nothing has been served yet; 0 for a lane that is warm.
 	ColdNs int64
 }
@@ -78,6 +104,7 @@ type RankSpec struct {
 type SliceSpec struct {
 	Device  int
 	Gang    []int
+	Stages  gmg.Range // what Spec.Catalog compiles where Program is nil
 	Program *Program
 	KVBytes int64 // reserved for its share of the KV pool
 }
