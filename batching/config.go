@@ -67,7 +67,12 @@ type Config struct {
 	Overlap        Overlap
 	CountOnly      bool // pages are counted but not named, so Item.Blocks is empty: for forecasts, without PrefixReuse
 	PrefixReuse    bool // share full pages of equal prefixes
-	AdmitWhole     bool // admit only when the pages of all known tokens are free, even if the first chunk is smaller (scheduler_reserve_full_isl)
+	// Separate: steps hold either prompts or decodes, never both, and this many steps of prompts may be in flight (of InFlight); 0: steps hold both. Steps
+	// may then complete in any order, as long as chunks of one prompt keep theirs; without OverlapAll.
+	Separate     int
+	MicroBatches int  // Separate: decodes are cut into about this many steps, to be in flight one after the other; 0: 1
+	Watermark    int  // pages that admissions leave free for those that run, unless nothing runs
+	AdmitWhole   bool // admit only when the pages of all known tokens are free, even if the first chunk is smaller (scheduler_reserve_full_isl)
 }
 
 // withDefaults returns c with zero values replaced.
@@ -76,6 +81,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxBatchTokens, DefaultBatchTokens)
 	setDefault(&c.MaxSequences, DefaultMaxSequences)
 	setDefault(&c.InFlight, 1)
+	setDefault(&c.MicroBatches, 1)
 	setDefault(&c.LookAhead, DefaultLookAhead)
 	setDefault(&c.AgeNs, DefaultAgeNs)
 	setDefault(&c.MaxChunkTokens, c.MaxBatchTokens)
@@ -105,6 +111,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: MaxQueue, MaxChunkTokens, MaxContext, LookAhead and AgeNs must not be negative", ErrConfig)
 	case d.InFlight < 1 || d.InFlight > MaxInFlight:
 		return fmt.Errorf("%w: InFlight %d, must be 1 to %d", ErrConfig, c.InFlight, MaxInFlight)
+	case d.Separate < 0 || d.Separate > 0 && (d.Separate >= d.InFlight || d.Overlap == OverlapAll) || d.MicroBatches < 1 || d.Watermark < 0:
+		return fmt.Errorf("%w: Separate %d of %d steps in flight, MicroBatches %d, Watermark %d: Separate must leave a step for decodes and overlap prompts at most",
+			ErrConfig, c.Separate, d.InFlight, c.MicroBatches, c.Watermark)
 	case c.CountOnly && c.PrefixReuse:
 		return fmt.Errorf("%w: CountOnly pages have no content to reuse, switch PrefixReuse off", ErrConfig)
 	case d.Order > OrderStrict || d.Overlap > OverlapAll:

@@ -34,7 +34,7 @@ func (s *Scheduler) checkInvariants() {
 	}
 	p := &s.pool
 	if s.config.CountOnly {
-		assert(held+int(p.free) == s.config.KVBlocks, "%d pages held and %d free of %d", held, p.free, s.config.KVBlocks)
+		assert(held+int(p.free) == int(p.size), "%d pages held and %d free of %d", held, p.free, p.size)
 		return
 	}
 	distinct := 0

@@ -5,7 +5,7 @@ package batching
 // steps are in flight as ever are.
 func (s *Scheduler) Steady(limit int) int {
 	n := s.running.len()
-	if n == 0 || len(s.flight) == 0 || len(s.pushed) > 0 || s.paused > 0 || s.airborne != n*len(s.flight) || n > s.config.MaxBatchTokens {
+	if n == 0 || s.config.Separate > 0 || len(s.flight) == 0 || len(s.pushed) > 0 || s.paused > 0 || s.airborne != n*len(s.flight) || n > s.config.MaxBatchTokens {
 		return 0
 	}
 	for i := range n {

@@ -116,6 +116,7 @@ func (s *Scheduler) CopyFrom(o *Scheduler) {
 		}
 	}
 	s.spare, s.pushed, s.flight = append(s.spare[:0], o.spare...), append(s.pushed[:0], o.pushed...), append(s.flight[:0], o.flight...)
+	s.prefills = append(s.prefills[:0], o.prefills...)
 	s.waiting.copyFrom(&o.waiting)
 	s.running.copyFrom(&o.running)
 	s.pool.copyFrom(&o.pool)
@@ -124,23 +125,29 @@ func (s *Scheduler) CopyFrom(o *Scheduler) {
 
 // Adopt takes in a sequence whose KV is already in the pool, as after a migration or when a forecast starts from a running state: it has `tokens` tokens
 // of prompt and answer, all but the last of them computed, and decodes next. ErrQueueFull when its pages or a place among the running ones are missing.
-func (s *Scheduler) Adopt(r Request, tokens int) error {
+func (s *Scheduler) Adopt(r Request, tokens int) error { return s.AdoptAt(r, tokens, tokens-1) }
+
+// AdoptAt is Adopt for a sequence of whose tokens `computed` are in the pool, which may still be amid its prompt.
+func (s *Scheduler) AdoptAt(r Request, tokens, computed int) error {
 	if err := s.Fits(r.PromptTokens, r.MaxTokens); err != nil {
 		return err
 	}
 	if tokens < r.PromptTokens || tokens > r.PromptTokens+r.MaxTokens {
 		return fmt.Errorf("%w: %d tokens of %d prompt and at most %d answer tokens", ErrRequest, tokens, r.PromptTokens, r.MaxTokens)
 	}
+	if computed < 0 || computed >= tokens {
+		return fmt.Errorf("%w: %d of %d tokens computed", ErrRequest, computed, tokens)
+	}
 	if _, ok := s.slotOf[r.ID]; ok {
 		return fmt.Errorf("%w: %d", ErrDuplicate, r.ID)
 	}
-	need := s.pagesFor(tokens - 1)
+	need := s.pagesFor(computed)
 	if s.running.len() >= s.config.MaxSequences || need > s.pool.available() {
 		return fmt.Errorf("%w: %d sequences run, %d pages of %d needed are free", ErrQueueFull, s.running.len(), s.pool.available(), need)
 	}
 	slot := s.enter(r)
 	q := &s.seqs[slot]
-	q.tokens, q.computed, q.state, q.counted = int32(tokens), int32(tokens-1), stateRunning, true
+	q.tokens, q.computed, q.state, q.counted = int32(tokens), int32(computed), stateRunning, true
 	if !s.config.CountOnly {
 		q.pages = s.newTable()
 	}

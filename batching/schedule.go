@@ -1,6 +1,9 @@
 package batching
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Schedule fills step with what to compute next and returns true, or returns false when there is nothing to compute now. First every running
 // sequence gets its tokens, in order of rank, as long as the budget of MaxBatchTokens lasts; where the pool runs dry the sequence of the highest
@@ -11,10 +14,11 @@ func (s *Scheduler) Schedule(nowNs int64, step *Step) bool {
 		return false
 	}
 	s.pushed = s.pushed[:0]
-	preempted := len(step.Preempted)
-	s.scheduleRunning(nowNs, step)
-	if len(step.Preempted) == preempted && s.waiting.len() > 0 {
-		s.scheduleWaiting(nowNs, step)
+	prompts := false
+	if s.config.Separate == 0 {
+		s.form(nowNs, step, anyWork, s.config.MaxBatchTokens)
+	} else {
+		prompts = s.formSeparate(nowNs, step)
 	}
 	if len(step.Items) == 0 {
 		s.pushed = append(s.pushed, step.Preempted...)
@@ -24,14 +28,62 @@ func (s *Scheduler) Schedule(nowNs int64, step *Step) bool {
 	s.stepID++
 	step.ID = s.stepID
 	s.flight = append(s.flight, step.ID)
+	if prompts {
+		s.prefills = append(s.prefills, step.ID)
+	}
 	s.checkInvariants()
 	return true
 }
 
-func (s *Scheduler) scheduleRunning(nowNs int64, step *Step) {
-	for i := 0; i < s.running.len() && step.Tokens < s.config.MaxBatchTokens; i++ {
+// work says what a step may hold.
+type work uint8
+
+const (
+	anyWork work = iota
+	decodeWork
+	promptWork
+)
+
+// form fills a step with one kind of work, running sequences first.
+func (s *Scheduler) form(nowNs int64, step *Step, kind work, items int) {
+	preempted := len(step.Preempted)
+	s.scheduleRunning(nowNs, step, kind, items)
+	if kind != decodeWork && len(step.Preempted) == preempted && s.waiting.len() > 0 {
+		s.scheduleWaiting(nowNs, step)
+	}
+}
+
+// formSeparate fills a step with decodes, or with prompts if there are none or enough steps of decodes are in flight. It says whether it is one of prompts.
+func (s *Scheduler) formSeparate(nowNs int64, step *Step) bool {
+	if len(s.flight)-len(s.prefills) < s.config.InFlight-s.config.Separate {
+		decoding := 0
+		for i := range s.running.len() {
+			if q := &s.seqs[s.running.at(i)]; !q.isPrompt() {
+				decoding++
+			}
+		}
+		s.form(nowNs, step, decodeWork, (decoding+s.config.MicroBatches-1)/s.config.MicroBatches)
+		if len(step.Items) > 0 {
+			return false
+		}
+	}
+	if len(s.prefills) >= s.config.Separate {
+		return false
+	}
+	s.form(nowNs, step, promptWork, s.config.MaxBatchTokens)
+	return true
+}
+
+// isPrompt says whether a sequence has more to compute than its newest token.
+func (q *sequence) isPrompt() bool { return q.computed < q.prompt || q.tokens+q.pending-q.computed > 1 }
+
+func (s *Scheduler) scheduleRunning(nowNs int64, step *Step, kind work, items int) {
+	for i := 0; i < s.running.len() && step.Tokens < s.config.MaxBatchTokens && len(step.Items) < items; i++ {
 		slot := s.running.at(i)
 		q := &s.seqs[slot]
+		if kind != anyWork && q.isPrompt() != (kind == promptWork) {
+			continue
+		}
 		n := s.wanted(q)
 		if n = min(n, s.config.MaxBatchTokens-step.Tokens); n <= 0 {
 			continue
@@ -204,6 +256,9 @@ func (s *Scheduler) fits(q *sequence, budget int) (hits, n, need int, ok bool) {
 	if s.config.AdmitWhole {
 		whole = s.pagesFor(int(q.tokens)) - hits
 	}
+	if s.running.len() > 0 {
+		whole += s.config.Watermark
+	}
 	// Pages of the prefix that nobody holds leave the free ones as well.
 	return hits, n, need, whole+idle <= s.pool.available()
 }
@@ -284,12 +339,17 @@ func (s *Scheduler) seal(q *sequence, upTo int32) {
 	}
 }
 
-// Complete says that a step's tokens were computed and, where Sample is set, one token sampled. Steps complete in the order they were scheduled.
+// Complete says that a step's tokens were computed and, where Sample is set, one token sampled. Steps complete in the order they were scheduled, those of
+// Config.Separate in any.
 func (s *Scheduler) Complete(step *Step) error {
-	if len(s.flight) == 0 || s.flight[0] != step.ID {
+	at := slices.Index(s.flight, step.ID)
+	if at < 0 || at > 0 && s.config.Separate == 0 {
 		return fmt.Errorf("%w, or not the first of them: %d", ErrStep, step.ID)
 	}
-	s.flight = append(s.flight[:0], s.flight[1:]...)
+	s.flight = append(s.flight[:at], s.flight[at+1:]...)
+	if k := slices.Index(s.prefills, step.ID); k >= 0 {
+		s.prefills = append(s.prefills[:k], s.prefills[k+1:]...)
+	}
 	s.airborne -= len(step.Items)
 	for i := range step.Items {
 		it := &step.Items[i]

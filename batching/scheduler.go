@@ -45,6 +45,7 @@ type Scheduler struct {
 	tables   [][]int32 // page tables of sequences that left
 	pushed   []SeqID   // preempted by Resize since the last step
 	flight   []uint64  // ids of steps in flight, in order
+	prefills []uint64  // Config.Separate: those of prompts
 	stepID   uint64
 	arrived  int64 // sequence numbers handed out
 	fronted  int64
@@ -239,7 +240,7 @@ func (s *Scheduler) Stats() Stats {
 	t := s.stats
 	t.Waiting, t.Running, t.Paused, t.InFlight = s.waiting.len(), s.running.len(), s.paused, len(s.flight)
 	t.FreeBlocks, t.CachedBlocks = int(s.pool.free), int(s.pool.cached)
-	t.HeldBlocks = s.config.KVBlocks - t.FreeBlocks - t.CachedBlocks
+	t.HeldBlocks = int(s.pool.size) - t.FreeBlocks - t.CachedBlocks
 	return t
 }
 
@@ -249,14 +250,14 @@ type Progress struct {
 	PromptTokens, Tokens, ComputedTokens int // Tokens counts prompt and sampled
 	Running, Paused                      bool
 	HeldBlocks                           int
+	InFlight                             int // steps that it takes part in
 }
 
 // Each calls f for every waiting sequence in order, then every running one.
 func (s *Scheduler) Each(f func(Progress)) {
 	for _, q := range [2]*queue{&s.waiting, &s.running} {
 		for i := range q.len() {
-			e := &s.seqs[q.at(i)]
-			f(Progress{e.id, int(e.prompt), int(e.tokens), int(e.computed), e.state == stateRunning, e.paused, int(e.held)})
+			f(s.progress(q.at(i)))
 		}
 	}
 }
@@ -264,3 +265,41 @@ func (s *Scheduler) Each(f func(Progress)) {
 func (s *Scheduler) pagesFor(tokens int) int {
 	return (tokens + s.config.BlockTokens - 1) / s.config.BlockTokens
 }
+
+// ProgressOf says how far a sequence is, or ErrUnknown.
+func (s *Scheduler) ProgressOf(id SeqID) (Progress, error) {
+	slot, err := s.lookup(id)
+	if err != nil {
+		return Progress{}, err
+	}
+	return s.progress(slot), nil
+}
+
+func (s *Scheduler) progress(slot int32) Progress {
+	e := &s.seqs[slot]
+	return Progress{e.id, int(e.prompt), int(e.tokens), int(e.computed), e.state == stateRunning, e.paused, int(e.held), int(e.inFlight)}
+}
+
+// AddBack queues a request that has tokens of its answer already, `tokens` of prompt and answer in all, as after a preemption elsewhere: they are computed again.
+func (s *Scheduler) AddBack(r Request, tokens int) error {
+	if tokens < r.PromptTokens || tokens >= r.PromptTokens+r.MaxTokens {
+		return fmt.Errorf("%w: %d tokens of %d prompt and at most %d answer tokens", ErrRequest, tokens, r.PromptTokens, r.MaxTokens)
+	}
+	if err := s.Add(r); err != nil {
+		return err
+	}
+	s.seqs[s.slotOf[r.ID]].tokens = int32(tokens)
+	return nil
+}
+
+// Offer sets how many pages are free, for pools that several schedulers share (Config.CountOnly). What is held stays.
+func (s *Scheduler) Offer(free int) {
+	s.pool.size += int32(free) - s.pool.free
+	s.pool.free = int32(free)
+}
+
+// Held is how many pages are held (Config.CountOnly).
+func (s *Scheduler) Held() int { return int(s.pool.size - s.pool.free) }
+
+// Limit sets Config.MaxSequences while running; who runs already goes on.
+func (s *Scheduler) Limit(maxSequences int) { s.config.MaxSequences = maxSequences }
