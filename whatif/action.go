@@ -91,11 +91,15 @@ func (s *Sim) tenantForWriting(tenant int) (*island, int32, error) {
 
 // addLane joins the islands of the tenant and of the lane's devices and starts loading. replaces is the lane that goes once the new one serves, or -1.
 func (s *Sim) addLane(tenant int, spec LaneSpec, loadNs int64, replaces int) (int32, error) {
+	if tenant < 0 || tenant >= len(s.ofTenant) {
+		return 0, fmt.Errorf("%w: no tenant %d", ErrSpec, tenant)
+	}
 	if err := s.spec.validateLane(&spec); err != nil {
 		return 0, err
 	}
-	if tenant < 0 || tenant >= len(s.ofTenant) {
-		return 0, fmt.Errorf("%w: no tenant %d", ErrSpec, tenant)
+	lane, err := s.spec.resolve(tenant, &spec)
+	if err != nil {
+		return 0, err
 	}
 	into := int(s.ofTenant[tenant])
 	for _, d := range devicesOf(&spec) {
@@ -103,7 +107,7 @@ func (s *Sim) addLane(tenant int, spec LaneSpec, loadNs int64, replaces int) (in
 	}
 	w := s.own(into)
 	s.touched[into] = true
-	li, err := w.addLane(&spec, w.tenantAt(tenant))
+	li, err := w.addLane(lane, w.tenantAt(tenant))
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +115,7 @@ func (s *Sim) addLane(tenant int, spec LaneSpec, loadNs int64, replaces int) (in
 		w.lanes[li].state = laneGone
 		return 0, err
 	}
-	w.lanes[li].state, w.lanes[li].replaces = laneLoading, int32(replaces)
+	w.lanes[li].state, w.lanes[li].replaces, w.lanes[li].readyNs = laneLoading, int32(replaces), w.now+loadNs
 	w.at(w.now+loadNs, eventReady, li, 0)
 	return li, nil
 }
@@ -124,7 +128,7 @@ func (s *Sim) join(a, b int) {
 	w, o := s.own(a), s.own(b)
 	w.absorb(o)
 	s.touched[a], s.touched[b] = true, false
-	s.islands[b] = &island{spec: s.spec, mode: s.mode, now: o.now}
+	s.islands[b] = &island{spec: s.spec, paths: w.paths, mode: s.mode, now: o.now}
 	s.ofTenant, s.ofDevice = slices.Clone(s.ofTenant), slices.Clone(s.ofDevice)
 	for i, v := range s.ofTenant {
 		if int(v) == b {
@@ -159,22 +163,27 @@ func (w *island) linkState(o *island, id int) link {
 // absorb takes over another island's state; devices stay sorted, and everything that refers to them or to lanes by index is renumbered.
 func (w *island) absorb(o *island) {
 	lanes, tenants := int32(len(w.lanes)), int32(len(w.tenants))
+	moves, reshapes := int32(len(w.moves)), int32(len(w.reshapes))
 	w.oldLinks, o.oldLinks = w.links, o.links
 	all := append(slices.Clone(w.devices), o.devices...)
 	slices.SortFunc(all, func(a, b device) int { return a.id - b.id })
 	mapA, mapB := deviceMap(w.devices, all), deviceMap(o.devices, all)
-	renumber := func(e *event, devices []int32, lane, tenant int32) {
+	renumber := func(e *event, devices []int32, lane, tenant, moves, reshapes int32) {
 		switch e.what {
 		case eventRun:
 			e.a = devices[e.a]
 		case eventArrival:
 			e.a += tenant
+		case eventMigrate:
+			e.a += moves
+		case eventReshape:
+			e.a += reshapes
 		default:
 			e.a += lane
 		}
 	}
 	for i := range w.events {
-		renumber(&w.events[i], mapA, 0, 0)
+		renumber(&w.events[i], mapA, 0, 0, 0, 0)
 	}
 	for i := range o.devices {
 		d := &all[mapB[i]]
@@ -187,7 +196,7 @@ func (w *island) absorb(o *island) {
 	events := w.events
 	w.events = nil
 	for _, e := range o.events {
-		renumber(&e, mapB, lanes, tenants)
+		renumber(&e, mapB, lanes, tenants, moves, reshapes)
 		events = append(events, e)
 	}
 	for _, e := range events {
@@ -201,6 +210,7 @@ func (w *island) absorb(o *island) {
 			o.tenants[i].lanes[k] += lanes
 		}
 	}
+	w.absorbMoves(o, lanes, tenants)
 	w.lanes, w.tenants = append(w.lanes, o.lanes...), append(w.tenants, o.tenants...)
 	w.now, w.seq = max(w.now, o.now), max(w.seq, o.seq)
 	w.operators, w.steps, w.leaps = w.operators+o.operators, w.steps+o.steps, w.leaps+o.leaps
@@ -222,6 +232,7 @@ func (w *island) addLane(spec *LaneSpec, tenant int32) (int32, error) {
 	}
 	t := &w.tenants[tenant]
 	l.number, l.replaces = len(t.lanes), -1
+	l.key = splitMix(uint64(t.id)<<32 | uint64(l.number))
 	w.lanes = append(w.lanes, l)
 	t.lanes = append(t.lanes, int32(len(w.lanes)-1))
 	return int32(len(w.lanes) - 1), nil
@@ -236,7 +247,7 @@ func (w *island) reserve(li int32) error {
 	}
 	for _, r := range l.spec.Ranks {
 		for k := range r.Slices {
-			if err := w.reserveSlice(&r.Slices[k]); err != nil {
+			if err := w.reserveSlice(&r.Slices[k], l.weightBytes(&r.Slices[k])); err != nil {
 				for i := range w.devices {
 					w.devices[i].ledger = before[i]
 				}
@@ -248,7 +259,7 @@ func (w *island) reserve(li int32) error {
 	return nil
 }
 
-func (w *island) reserveSlice(sl *SliceSpec) error {
+func (w *island) reserveSlice(sl *SliceSpec, weights int64) error {
 	for _, id := range append([]int{sl.Device}, sl.Gang...) {
 		d := &w.devices[w.deviceAt(id)]
 		if !d.accounted {
@@ -257,7 +268,7 @@ func (w *island) reserveSlice(sl *SliceSpec) error {
 		for _, part := range []struct {
 			class gmg.MemoryClass
 			bytes int64
-		}{{gmg.MemWeights, sl.Program.weightBytes}, {gmg.MemKV, sl.KVBytes}} {
+		}{{gmg.MemWeights, weights}, {gmg.MemKV, sl.KVBytes}} {
 			next, err := d.ledger.Reserve(part.class, part.bytes)
 			if err != nil {
 				if d.shortage.Bytes == 0 {
@@ -309,6 +320,9 @@ func (w *island) drain(li int32) {
 			}
 		}
 	}
+	for _, q := range again {
+		l.pending -= int64(w.tenants[l.tenant].spec.Requests[q].PromptTokens)
+	}
 	tenant := l.tenant
 	for _, q := range again {
 		w.route(tenant, q)
@@ -322,15 +336,17 @@ func (w *island) drain(li int32) {
 func (w *island) retire(li int32) {
 	l := &w.lanes[li]
 	l.state = laneGone
+	w.charge(l)
 	if !l.held {
 		return
 	}
+	w.released = true
 	l.held = false
 	for _, r := range l.spec.Ranks {
 		for _, sl := range r.Slices {
 			for _, id := range append([]int{sl.Device}, sl.Gang...) {
 				if d := &w.devices[w.deviceAt(id)]; d.accounted {
-					d.ledger.Held[gmg.MemWeights] -= sl.Program.weightBytes
+					d.ledger.Held[gmg.MemWeights] -= l.weightBytes(&sl)
 					d.ledger.Held[gmg.MemKV] -= sl.KVBytes
 				}
 			}

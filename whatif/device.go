@@ -1,6 +1,9 @@
 package whatif
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // enqueue adds a run to a device's queue and starts it if nothing runs.
 func (w *island) enqueue(r run, spec int) {
@@ -24,10 +27,13 @@ func (w *island) enqueue(r run, spec int) {
 	}
 }
 
-// ahead is the order of a device's queue: home work before borrowed work, then as it came.
+// ahead is the order of a device's queue: home work before borrowed work, then what is due first, then as it came.
 func (r *run) ahead(o *run) bool {
 	if r.borrowed != o.borrowed {
 		return !r.borrowed
+	}
+	if r.due != o.due {
+		return r.due < o.due
 	}
 	return r.order < o.order
 }
@@ -65,7 +71,7 @@ func (w *island) until(d *device) int64 {
 	if r.pc <= 0 {
 		ns := f.total[r.slice]
 		if r.pc < 0 {
-			ns += f.ahead
+			ns += f.lead(r.slice)
 		}
 		return ns
 	}
@@ -76,10 +82,26 @@ func (w *island) until(d *device) int64 {
 	return ns
 }
 
+// spend books time of the current run.
+func (d *device) spend(ns int64) {
+	d.busyNs += ns
+	if d.current.borrowed {
+		d.borrowedNs += ns
+	}
+}
+
+// lead is what a slice takes before its operators: the engine's own time before the first one, and noise.
+func (f *flight) lead(slice int32) int64 {
+	if slice == 0 {
+		return f.ahead + f.lag[0]
+	}
+	return f.lag[slice]
+}
+
 // operatorNs is the time of the operator at pc.
 func (d *device) operatorNs(f *flight) int64 {
 	if d.current.pc < 0 {
-		return f.ahead
+		return f.lead(d.current.slice)
 	}
 	return d.ns[d.sequence[d.current.pc]]
 }
@@ -101,7 +123,7 @@ func (w *island) yieldSoon(di int32) {
 		r.pc++
 	}
 	d.generation++
-	d.busyNs += at - r.startNs
+	d.spend(at - r.startNs)
 	r.startNs = at
 	w.at(at, eventRun, di, d.generation)
 }
@@ -117,7 +139,7 @@ func (w *island) stepOperator(e *event) bool {
 		w.operators++
 	}
 	r.pc++
-	d.busyNs += w.now - r.startNs
+	d.spend(w.now - r.startNs)
 	r.startNs = w.now
 	w.seq++
 	w.events.replace(event{at: w.now + d.ns[d.sequence[r.pc]], seq: w.seq, what: eventRun, a: e.a, b: e.b})
@@ -131,7 +153,7 @@ func (w *island) advance(di, generation int32) {
 		return // the run yielded earlier
 	}
 	r := &d.current
-	d.busyNs += w.now - r.startNs
+	d.spend(w.now - r.startNs)
 	if w.mode == Exact {
 		if r.pc >= 0 {
 			w.operators++
@@ -188,17 +210,20 @@ func (w *island) endRun(di int32) {
 
 // send occupies a link and returns when the last byte has arrived.
 func (w *island) send(from, to int, bytes int64) int64 {
-	for i := range w.links {
-		l := &w.links[i]
-		if s := w.spec.Links[l.id]; s.From == from && s.To == to {
-			start := max(w.now, l.freeAt)
-			l.freeAt = start + int64(math.Ceil(float64(bytes)/s.BandwidthBytesPerS*1e9))
-			l.bytes += bytes
-			if w.spec.KeepTimeline {
-				w.timeline = append(w.timeline, Segment{Device: -1, Link: l.id, StartNs: start, EndNs: l.freeAt, Bytes: bytes})
-			}
-			return l.freeAt + s.LatencyNs
-		}
+	id, ok := w.paths[[2]int32{int32(from), int32(to)}]
+	if !ok {
+		return w.now // the specification was validated, so this is the same device
 	}
-	return w.now // the specification was validated, so this is the same device
+	at, ok := slices.BinarySearchFunc(w.links, int(id), func(l link, id int) int { return l.id - id })
+	if !ok {
+		return w.now
+	}
+	l, s := &w.links[at], &w.spec.Links[id]
+	start := max(w.now, l.freeAt)
+	l.freeAt = start + int64(math.Ceil(float64(bytes)/s.BandwidthBytesPerS*1e9))
+	l.bytes += bytes
+	if w.spec.KeepTimeline {
+		w.timeline = append(w.timeline, Segment{Device: -1, Link: l.id, StartNs: start, EndNs: l.freeAt, Bytes: bytes})
+	}
+	return l.freeAt + s.LatencyNs
 }

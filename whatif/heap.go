@@ -18,6 +18,8 @@ const (
 	eventRun                       // a: device, b: generation of its run
 	eventReady                     // a: lane; its weights are loaded
 	eventWarm                      // a: lane; its first step is launched
+	eventMigrate                   // a: of island.moves; its next stage
+	eventReshape                   // a: of island.reshapes; its lanes are loaded
 )
 
 func (e *event) before(o *event) bool {

@@ -8,6 +8,7 @@ import (
 // island is a part of the world whose devices, links, lanes and tenants touch nothing outside it, so it runs by itself. It is the unit that forks copy.
 type island struct {
 	spec      *Spec
+	paths     map[[2]int32]int32 // link of two devices, never changed
 	mode      Mode
 	now       int64
 	seq       uint64
@@ -22,7 +23,12 @@ type island struct {
 	steps     int64
 	leaps     int64
 	timeline  []Segment
-	horizon   int64            // events up to here are run
+	horizon   int64 // events up to here are run
+	moves     []migration
+	idleMoves []int32 // entries of moves that are done with
+	reshapes  []reshape
+	released  bool             // pages of a shared pool came free while the event was handled
+	arrival   Arrival          // scratch of the router
 	stepsOf   []*batching.Step // scratch
 }
 
@@ -38,6 +44,7 @@ type device struct {
 	sequence   []opRef // of the current run
 	ns         []int64 // of the current run, by distinct operator
 	busyNs     int64
+	borrowedNs int64    // of these, for lanes that borrow
 	shortage   Shortage // the first time something didn't fit
 }
 
@@ -48,6 +55,7 @@ type run struct {
 	order       uint64
 	borrowed    bool
 	queuedNs    int64
+	due         int64 // OrderSlack: when it is wanted at the latest
 	pc          int32 // next operator; -1 is the engine's own time
 	startNs     int64 // when the operator at pc started, or the run in fast mode
 	beganNs     int64 // when it came onto the device
@@ -67,8 +75,12 @@ type flight struct {
 	shapes []Shape
 	ns     [][]int64 // by slice: time of each distinct operator
 	total  []int64   // by slice
+	lag    []int64   // by slice: what noise adds, before its operators
 	ahead  int64     // the engine's own time, before the first slice
-	done   bool      // through the last slice, waiting for its turn to complete
+	due    int64     // OrderSlack
+	number uint64    // of the lane's flights, from 1
+	used   bool
+	done   bool // through the last slice, waiting for its turn to complete
 }
 
 // lane is a copy of a tenant's model.
@@ -79,7 +91,7 @@ type lane struct {
 	ranks    []*batching.Scheduler
 	live     [][]liveRequest // by rank and slot
 	inbox    [][]int32       // by rank: requests that the engine has not looked at
-	flights  []flight        // a ring
+	flights  []flight        // a ring; in no order where steps of prompts and decodes are separate
 	head     int             // oldest in flight
 	flying   int
 	state    laneState
@@ -87,6 +99,17 @@ type lane struct {
 	coldNs   int64 // of LaneSpec.ColdNs, until the first step
 	warmAt   int64 // the engine forms no step before
 	replaces int32 // lane of the tenant that goes when this one serves, or -1
+	readyNs  int64 // when a loading lane serves
+	shared   []kvPart
+	charged  int    // pages of shared pools that are held
+	starved  bool   // it would do more if it had more pages
+	moving   bool   // it forms no more steps: a reshape waits for those in flight
+	key      uint64 // tells its noise from other lanes'
+	number64 uint64 // flights so far
+	pending  int64  // prompt tokens that are not scheduled yet
+	decodeNs int64  // what its last step of decodes took on its devices
+	lastDue  int64  // OrderSlack: of the newest step in flight that later ones must not overtake
+	prompts  int    // steps of prompts in flight
 }
 
 type laneState uint8
@@ -98,12 +121,17 @@ const (
 	laneGone
 )
 
+// serves says whether requests may be sent to a lane.
+func (l *lane) serves() bool { return l.state == laneReady && !l.moving }
+
 // liveRequest is what is kept of a request while it is served.
 type liveRequest struct {
 	request          int32
 	prompt, output   int32
 	cached           int32
 	preemptions      int32
+	todo             int32 // tokens to be scheduled before its next sample, while there are any beyond a decode's one
+	migrating        bool
 	arrival, queued  int64
 	scheduled, first int64
 }
@@ -130,7 +158,7 @@ func (w *island) at(t int64, what eventKind, a, b int32) {
 
 // clone copies an island so that the copy and the original change independently. Records and the timeline stay behind.
 func (w *island) clone() *island {
-	c := &island{spec: w.spec, mode: w.mode, now: w.now, seq: w.seq, operators: w.operators, steps: w.steps, leaps: w.leaps}
+	c := &island{spec: w.spec, paths: w.paths, mode: w.mode, now: w.now, seq: w.seq, operators: w.operators, steps: w.steps, leaps: w.leaps}
 	c.events = append(eventHeap(nil), w.events...)
 	c.links = append([]link(nil), w.links...)
 	c.devices = append([]device(nil), w.devices...)
@@ -143,6 +171,8 @@ func (w *island) clone() *island {
 		t.lanes, t.held, t.scores = append([]int32(nil), t.lanes...), append([]int32(nil), t.held...), append([]int64(nil), t.scores...)
 		t.records = nil
 	}
+	c.moves, c.idleMoves = append([]migration(nil), w.moves...), append([]int32(nil), w.idleMoves...)
+	c.reshapes = append([]reshape(nil), w.reshapes...)
 	c.lanes = make([]lane, len(w.lanes))
 	for i := range w.lanes {
 		w.lanes[i].cloneInto(&c.lanes[i])
@@ -175,7 +205,7 @@ func (l *lane) cloneInto(c *lane) {
 	c.flights = make([]flight, len(l.flights))
 	for i := range l.flights {
 		f, o := &c.flights[i], &l.flights[i]
-		*f = flight{ahead: o.ahead, done: o.done, took: append([]bool(nil), o.took...), shapes: append([]Shape(nil), o.shapes...), total: append([]int64(nil), o.total...)}
+		*f = flight{ahead: o.ahead, due: o.due, number: o.number, used: o.used, done: o.done, lag: append([]int64(nil), o.lag...), took: append([]bool(nil), o.took...), shapes: append([]Shape(nil), o.shapes...), total: append([]int64(nil), o.total...)}
 		f.steps = make([]batching.Step, len(o.steps))
 		for r := range o.steps {
 			f.steps[r].ID, f.steps[r].Tokens = o.steps[r].ID, o.steps[r].Tokens

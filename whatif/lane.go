@@ -8,7 +8,7 @@ import (
 
 // newLane makes an empty lane.
 func newLane(spec *LaneSpec, tenant int32) (lane, error) {
-	l := lane{spec: spec, tenant: tenant, coldNs: spec.ColdNs}
+	l := lane{spec: spec, tenant: tenant, coldNs: spec.ColdNs, shared: sharedParts(spec)}
 	inFlight := max(spec.Batching.InFlight, 1)
 	for range spec.Ranks {
 		s, err := batching.New(spec.Batching)
@@ -23,7 +23,7 @@ func newLane(spec *LaneSpec, tenant int32) (lane, error) {
 	for i := range l.flights {
 		f := &l.flights[i]
 		f.steps, f.took, f.shapes = make([]batching.Step, len(l.ranks)), make([]bool, len(l.ranks)), make([]Shape, len(l.ranks))
-		f.ns, f.total = make([][]int64, len(slices)), make([]int64, len(slices))
+		f.ns, f.total, f.lag = make([][]int64, len(slices)), make([]int64, len(slices)), make([]int64, len(slices))
 		for k := range slices {
 			f.ns[k] = make([]int64, slices[k].Program.distinct())
 		}
@@ -35,6 +35,7 @@ func newLane(spec *LaneSpec, tenant int32) (lane, error) {
 func (w *island) receive(li int32, rank int, request int32) {
 	l := &w.lanes[li]
 	l.inbox[rank] = append(l.inbox[rank], request)
+	l.pending += int64(w.tenants[l.tenant].spec.Requests[request].PromptTokens)
 	if l.flying == 0 || l.spec.Engine.Eager {
 		w.pump(li)
 	}
@@ -43,27 +44,45 @@ func (w *island) receive(li int32, rank int, request int32) {
 // pump is the engine's loop between two waits: take in what has come, form steps until as many are in flight as may be.
 func (w *island) pump(li int32) {
 	l := &w.lanes[li]
-	for w.now >= l.warmAt && l.state != laneGone {
+	l.starved = false
+	for w.now >= l.warmAt && l.state != laneGone && !l.moving {
 		for r := range l.ranks {
 			w.takeIn(l, r)
 		}
 		if l.flying == len(l.flights) {
 			return
 		}
-		at := (l.head + l.flying) % len(l.flights)
+		at := l.freeFlight()
 		f := &l.flights[at]
 		any := false
+		w.offer(l)
 		for r, s := range l.ranks {
 			f.took[r] = s.Schedule(w.now, &f.steps[r])
 			any = any || f.took[r]
 			w.noteScheduled(l, r, &f.steps[r])
 		}
+		w.charge(l)
 		if !any {
+			l.starved = l.shared != nil && l.wants()
 			return
 		}
 		l.flying++
+		l.number64++
+		f.used, f.number = true, l.number64
 		w.launch(li, int32(at))
 	}
+}
+
+// freeFlight is where the next flight goes: behind the newest, or anywhere when they may complete in any order.
+func (l *lane) freeFlight() int {
+	if l.spec.Batching.Separate > 0 {
+		for i := range l.flights {
+			if !l.flights[i].used {
+				return i
+			}
+		}
+	}
+	return (l.head + l.flying) % len(l.flights)
 }
 
 // takeIn moves a rank's inbox into its queue.
@@ -79,10 +98,13 @@ func (w *island) takeIn(l *lane, rank int) {
 		})
 		if err != nil {
 			t.refuse(q, w.now)
+			l.pending -= int64(r.PromptTokens)
 			continue
 		}
 		slot := l.ranks[rank].SlotOf(batching.SeqID(q))
-		l.setLive(rank, slot, liveRequest{request: q, prompt: int32(r.PromptTokens), output: int32(r.OutputTokens), arrival: r.ArrivalNs, queued: w.now})
+		l.setLive(rank, slot, liveRequest{
+			request: q, prompt: int32(r.PromptTokens), output: int32(r.OutputTokens), todo: int32(r.PromptTokens), arrival: r.ArrivalNs, queued: w.now,
+		})
 	}
 	l.inbox[rank] = l.inbox[rank][:0]
 }
@@ -98,15 +120,23 @@ func (l *lane) setLive(rank, slot int, r liveRequest) {
 func (w *island) noteScheduled(l *lane, rank int, step *batching.Step) {
 	for _, id := range step.Preempted {
 		if slot := l.ranks[rank].SlotOf(id); slot >= 0 {
-			l.live[rank][slot].preemptions++
+			q := &l.live[rank][slot]
+			q.preemptions++
+			if p, err := l.ranks[rank].ProgressOf(id); err == nil {
+				l.pending += int64(p.Tokens) - int64(q.todo)
+				q.todo = int32(p.Tokens)
+			}
 		}
 	}
 	for i := range step.Items {
 		it := &step.Items[i]
-		if it.Tokens == 1 && it.Start >= int(l.live[rank][it.Slot()].prompt) {
+		q := &l.live[rank][it.Slot()]
+		if q.todo == 0 {
 			continue
 		}
-		q := &l.live[rank][it.Slot()]
+		n := min(q.todo, int32(it.Tokens+it.Cached))
+		q.todo -= n
+		l.pending -= int64(n)
 		if q.scheduled == 0 {
 			q.scheduled, q.cached = max(w.now, 1), int32(it.Cached)
 		}
@@ -131,8 +161,17 @@ func (w *island) launch(li, at int32) {
 		w.at(l.warmAt, eventWarm, li, 0)
 	}
 	f.done = false
+	w.stretch(l, f)
+	if l.prefills(f) {
+		l.prompts++
+	} else {
+		l.decodeNs = f.sum()
+	}
+	if w.spec.Order == OrderSlack {
+		w.setDue(l, f)
+	}
 	w.steps++
-	w.enqueue(run{lane: li, flight: at, pc: -1, borrowed: l.spec.Borrowed}, l.spec.Ranks[0].Slices[0].Device)
+	w.enqueue(run{lane: li, flight: at, pc: -1, due: f.due, borrowed: l.spec.Borrowed}, l.spec.Ranks[0].Slices[0].Device)
 }
 
 // cost fills in the times of a flight from its shapes, which it pads.
@@ -159,7 +198,7 @@ func (w *island) sliceDone(li, at, slice int32) {
 		return
 	}
 	from, to := slices[slice].Device, slices[slice+1].Device
-	next := run{lane: li, flight: at, slice: slice + 1, borrowed: l.spec.Borrowed}
+	next := l.runOf(li, at, slice+1)
 	if from == to {
 		w.enqueue(next, to)
 		return
@@ -169,19 +208,73 @@ func (w *island) sliceDone(li, at, slice int32) {
 	w.at(arrives, eventTransfer, li, at<<8|(slice+1))
 }
 
+// runOf is a flight's run on a later slice.
+func (l *lane) runOf(li, at, slice int32) run {
+	r := run{lane: li, flight: at, slice: slice, due: l.flights[at].due, borrowed: l.spec.Borrowed}
+	if l.flights[at].lag[slice] > 0 {
+		r.pc = -1
+	}
+	return r
+}
+
+// prefills says whether a flight holds prompts.
+func (l *lane) prefills(f *flight) bool {
+	for r := range f.shapes {
+		if f.took[r] && f.shapes[r].PrefillTokens > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// sum is what a flight takes on its devices.
+func (f *flight) sum() int64 {
+	ns := f.ahead
+	for _, t := range f.total {
+		ns += t
+	}
+	return ns
+}
+
+// throughFlight is the next flight that may complete, or nil: the oldest, or any where they may complete in any order.
+func (l *lane) throughFlight() *flight {
+	if l.flying == 0 {
+		return nil
+	}
+	if l.spec.Batching.Separate == 0 {
+		f := &l.flights[l.head]
+		if !f.done {
+			return nil
+		}
+		l.head = (l.head + 1) % len(l.flights)
+		return f
+	}
+	for i := range l.flights {
+		if f := &l.flights[i]; f.used && f.done {
+			return f
+		}
+	}
+	return nil
+}
+
 // settle completes the flights that are through, oldest first, and lets the engine go on.
 func (w *island) settle(li int32) {
 	l := &w.lanes[li]
-	for l.flying > 0 && l.flights[l.head].done {
-		f := &l.flights[l.head]
-		f.done = false
-		l.head = (l.head + 1) % len(l.flights)
+	for f := l.throughFlight(); f != nil; f = l.throughFlight() {
+		f.done, f.used = false, false
 		l.flying--
+		if l.prefills(f) {
+			l.prompts--
+		}
 		for r := range l.ranks {
 			if f.took[r] {
 				w.complete(l, r, &f.steps[r])
 			}
 		}
+	}
+	w.charge(l)
+	if l.moving && l.flying == 0 {
+		w.quiet(li)
 	}
 	w.pump(li)
 	if l.state == laneDraining && l.idle() {
@@ -213,6 +306,8 @@ func (w *island) complete(l *lane, rank int, step *batching.Step) {
 			if err := s.Finish(it.ID); err != nil {
 				panic(fmt.Sprintf("whatif: %v", err))
 			}
+		} else if answer == 1 && l.spec.Prefill {
+			w.handOver(l, it.ID)
 		}
 	}
 }

@@ -9,9 +9,13 @@ func (w *island) leap(di int32) {
 	}
 	l := &w.lanes[d.current.lane]
 	f := &l.flights[l.head]
+	if w.spec.Order == OrderSlack && w.sharers(d.id) > 1 {
+		return // what is due when would have to be found out for every step
+	}
 	if len(l.spec.Ranks[0].Slices) != 1 || l.flying != len(l.flights) || int(d.current.flight) != l.head || len(d.queue) != l.flying-1 || l.state != laneReady {
 		return
 	}
+	w.offer(l)
 	limit := maxLeap
 	for r := range l.ranks {
 		if !l.decodesOnly(f, r) || len(l.inbox[r]) > 0 {
@@ -26,7 +30,7 @@ func (w *island) leap(di int32) {
 			return
 		}
 	}
-	ends := d.current.startNs + f.ahead + f.total[0]
+	ends := d.current.startNs + f.lead(0) + f.total[0]
 	if k, at := w.count(l, f, ends, limit, w.nextBut(di)); k > 0 {
 		w.jump(di, k, at)
 	}
@@ -111,8 +115,9 @@ func (w *island) count(l *lane, f *flight, ends int64, limit int, last int64) (i
 			f.shapes[r].grow(1)
 		}
 		f.total[0] = program.again(f.shapes, f.ns[0], f.total[0])
-		ends += f.ahead + f.total[0]
 		k++
+		f.lag[0] = w.spec.Noise.lagNs(l, f.number+uint64(k), 0, f.total[0])
+		ends += f.lead(0) + f.total[0]
 	}
 	return k, ends
 }
@@ -137,8 +142,17 @@ func (w *island) jump(di int32, k int, ends int64) {
 		}
 		l.recost(o)
 	}
-	d.busyNs += ends - f.ahead - f.total[0] - d.current.startNs
-	d.current.startNs = ends - f.ahead - f.total[0]
+	l.number64 += uint64(k)
+	for i := range l.flights {
+		l.flights[i].number += uint64(k)
+		if o := &l.flights[i]; o != f {
+			o.lag[0] = w.spec.Noise.lagNs(l, o.number, 0, o.total[0])
+		}
+	}
+	w.charge(l)
+	l.decodeNs = f.ahead + f.total[0]
+	d.spend(ends - f.lead(0) - f.total[0] - d.current.startNs)
+	d.current.startNs = ends - f.lead(0) - f.total[0]
 	d.generation++
 	w.steps += int64(k)
 	w.leaps++
@@ -149,4 +163,15 @@ func (w *island) jump(di int32, k int, ends int64) {
 // recost fills in a flight's times from shapes that are padded already.
 func (l *lane) recost(f *flight) {
 	f.total[0] = l.spec.Ranks[0].Slices[0].Program.times(f.shapes, f.ns[0])
+}
+
+// sharers is how many lanes have a slice on a device.
+func (w *island) sharers(device int) int {
+	n := 0
+	for i := range w.lanes {
+		if l := &w.lanes[i]; l.state != laneGone && l.uses(device) {
+			n++
+		}
+	}
+	return n
 }

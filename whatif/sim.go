@@ -58,14 +58,18 @@ func (s *Sim) partition() {
 			}
 		}
 	}
-	islandOf := map[int]int32{}
+	islandOf, paths := map[int]int32{}, map[[2]int32]int32{}
+	for i := len(s.spec.Links) - 1; i >= 0; i-- { // of several the first counts
+		l := &s.spec.Links[i]
+		paths[[2]int32{int32(l.From), int32(l.To)}] = int32(i)
+	}
 	assign := func(i int) int32 {
 		root := find(i)
 		at, ok := islandOf[root]
 		if !ok {
 			at = int32(len(s.islands))
 			islandOf[root] = at
-			s.islands = append(s.islands, &island{spec: s.spec, mode: s.mode})
+			s.islands = append(s.islands, &island{spec: s.spec, paths: paths, mode: s.mode, now: s.now})
 		}
 		return at
 	}
@@ -111,7 +115,11 @@ func (s *Sim) place(ti int) error {
 	local := w.tenantAt(ti)
 	spec := &s.spec.Tenants[ti]
 	for k := range spec.Lanes {
-		li, err := w.addLane(&spec.Lanes[k], local)
+		lane, err := s.spec.resolve(ti, &spec.Lanes[k])
+		if err != nil {
+			return fmt.Errorf("tenant %s, lane %d: %w", spec.ID, k, err)
+		}
+		li, err := w.addLane(lane, local)
 		if err != nil {
 			return fmt.Errorf("tenant %s, lane %d: %w", spec.ID, k, err)
 		}
@@ -130,8 +138,8 @@ func (s *Sim) place(ti int) error {
 // open schedules what happens first.
 func (w *island) open() {
 	for ti := range w.tenants {
-		if t := &w.tenants[ti]; len(t.spec.Requests) > 0 {
-			w.at(t.spec.Requests[0].ArrivalNs, eventArrival, int32(ti), 0)
+		if t := &w.tenants[ti]; len(t.spec.Requests) > t.next {
+			w.at(t.spec.Requests[t.next].ArrivalNs, eventArrival, int32(ti), 0)
 		}
 	}
 	for li := range w.lanes {
@@ -219,13 +227,20 @@ func (w *island) run(until int64) {
 		case eventTransfer:
 			l := &w.lanes[e.a]
 			slice := e.b & 0xff
-			w.enqueue(run{lane: e.a, flight: e.b >> 8, slice: slice, borrowed: l.spec.Borrowed}, l.spec.Ranks[0].Slices[slice].Device)
+			w.enqueue(l.runOf(e.a, e.b>>8, slice), l.spec.Ranks[0].Slices[slice].Device)
 		case eventRun:
 			w.advance(e.a, e.b)
 		case eventReady:
 			w.ready(e.a)
 		case eventWarm:
 			w.pump(e.a)
+		case eventMigrate:
+			w.migrate(e.a)
+		case eventReshape:
+			w.reshape(e.a)
+		}
+		if w.released {
+			w.feed()
 		}
 	}
 	if until < never-1 {

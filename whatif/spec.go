@@ -145,13 +145,19 @@ func (s *Spec) validateLane(l *LaneSpec) error {
 	if err := l.Batching.Validate(); err != nil {
 		return err
 	}
+	if l.SharedKV && (!l.Batching.CountOnly || len(l.Ranks) > 1) {
+		return fmt.Errorf("%w: a lane with a shared pool needs one rank, and pages that are only counted", ErrSpec)
+	}
 	for _, r := range l.Ranks {
 		if len(r.Slices) == 0 || len(l.Ranks) > 1 && len(r.Slices) > 1 {
 			return fmt.Errorf("%w: a rank needs a slice, and exactly one beside other ranks", ErrSpec)
 		}
 		for k, sl := range r.Slices {
-			if sl.Program == nil || sl.Device < 0 || sl.Device >= len(s.Devices) {
+			if sl.Program == nil && s.Catalog == nil || sl.Device < 0 || sl.Device >= len(s.Devices) {
 				return fmt.Errorf("%w: slice %d has no program or no device", ErrSpec, k)
+			}
+			if l.SharedKV && sl.KVBytes != 0 {
+				return fmt.Errorf("%w: slice %d reserves %d bytes of KV, but the lane's pool is shared", ErrSpec, k, sl.KVBytes)
 			}
 			if k > 0 && r.Slices[k-1].Device != sl.Device && s.link(r.Slices[k-1].Device, sl.Device) < 0 {
 				return fmt.Errorf("%w: no link from %s to %s", ErrSpec, s.Devices[r.Slices[k-1].Device].ID, s.Devices[sl.Device].ID)

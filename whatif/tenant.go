@@ -1,5 +1,7 @@
 package whatif
 
+import "cmp"
+
 // Totals are what a tenant got so far.
 type Totals struct {
 	Arrived          int64 `json:"arrived"`
@@ -17,6 +19,7 @@ type Totals struct {
 	TPOTLimitNs      int64 `json:"tpotLimitNs"`
 	ViolatedTPOT     int64 `json:"violatedTPOT"`
 	ViolatedRequests int64 `json:"violatedRequests"`
+	GoodTokens       int64 `json:"goodTokens"` // prompts and answers of finished requests that broke no limit
 }
 
 // minTPOTTokens is the answer length from which time per token counts: shorter answers measure one foreign prefill rather than a pace.
@@ -54,8 +57,9 @@ func (t *tenant) finish(q *liveRequest, now int64) {
 		tpot = (now - q.first) / int64(q.output-1)
 	}
 	s.TPOTNs += tpot
-	late := s.TTFTLimitNs > 0 && q.first-q.arrival > s.TTFTLimitNs
-	slow := s.TPOTLimitNs > 0 && q.output >= minTPOTTokens && tpot > s.TPOTLimitNs
+	ttftLimit, tpotLimit := t.limits(q)
+	late := ttftLimit > 0 && q.first-q.arrival > ttftLimit
+	slow := tpotLimit > 0 && q.output >= minTPOTTokens && tpot > tpotLimit
 	if late {
 		s.ViolatedTTFT++
 	}
@@ -64,7 +68,18 @@ func (t *tenant) finish(q *liveRequest, now int64) {
 	}
 	if late || slow {
 		s.ViolatedRequests++
+	} else {
+		s.GoodTokens += int64(q.prompt) + int64(q.output)
 	}
+}
+
+// limits are those of a request, else its tenant's; 0 for none.
+func (t *tenant) limits(q *liveRequest) (ttftNs, tpotNs int64) {
+	if q.request >= 0 {
+		r := &t.spec.Requests[q.request]
+		ttftNs, tpotNs = r.TTFTLimitNs, r.TPOTLimitNs
+	}
+	return cmp.Or(ttftNs, t.totals.TTFTLimitNs), cmp.Or(tpotNs, t.totals.TPOTLimitNs)
 }
 
 func (t *tenant) record(q *liveRequest, now int64, l *lane, rank int) {
@@ -99,13 +114,17 @@ func (w *island) arrive(ti int32) {
 // route sends a request to the rank with the least load: waiting requests count four times, as they have all of their work before them.
 func (w *island) route(ti, request int32) {
 	t := &w.tenants[ti]
+	if w.spec.Router != nil {
+		w.routeBy(ti, request)
+		return
+	}
 	best, bestRank, least := int32(-1), 0, int64(never)
 	w.refreshScores(t)
 	k := 0
 	for _, li := range t.lanes {
 		l := &w.lanes[li]
 		for r := range l.ranks {
-			if l.state == laneReady && t.scores[k] < least {
+			if l.serves() && t.scores[k] < least {
 				best, bestRank, least = li, r, t.scores[k]
 			}
 			k++
