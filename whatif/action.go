@@ -46,7 +46,15 @@ type Action interface {
 }
 
 // Apply takes an action now. An error (ErrSpec, ErrMemory) leaves the simulation as it was, except that the shortage is noted for the forecast.
-func (s *Sim) Apply(a Action) error { return a.apply(s) }
+func (s *Sim) Apply(a Action) error {
+	err := a.apply(s)
+	for i, t := range s.touched {
+		if w := s.islands[i]; t && w.released {
+			s.own(i).feed()
+		}
+	}
+	return err
+}
 
 func (a AddLane) apply(s *Sim) error {
 	_, err := s.addLane(a.Tenant, a.Lane, a.LoadNs, -1)

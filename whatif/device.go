@@ -22,9 +22,17 @@ func (w *island) enqueue(r run, spec int) {
 		i--
 	}
 	d.queue[i] = r
-	if d.current.borrowed && !r.borrowed && i == 0 { // else it is about to yield already
+	if i == 0 && w.outranks(&r, &d.current) { // else it is about to yield already, or doesn't
 		w.yieldSoon(di)
 	}
+}
+
+// outranks says whether a waiting run makes the current one yield at the end of its operator.
+func (w *island) outranks(r, current *run) bool {
+	if r.borrowed != current.borrowed {
+		return current.borrowed
+	}
+	return w.spec.Order == OrderUrgent && r.due < current.due
 }
 
 // ahead is the order of a device's queue: home work before borrowed work, then what is due first, then as it came.
@@ -132,7 +140,7 @@ func (w *island) yieldSoon(di int32) {
 func (w *island) stepOperator(e *event) bool {
 	d := &w.devices[e.a]
 	r := &d.current
-	if e.b != d.generation || int(r.pc)+1 >= len(d.sequence) || r.borrowed && len(d.queue) > 0 {
+	if e.b != d.generation || int(r.pc)+1 >= len(d.sequence) || len(d.queue) > 0 && w.outranks(&d.queue[0], r) {
 		return false
 	}
 	if r.pc >= 0 {
@@ -168,7 +176,7 @@ func (w *island) advance(di, generation int32) {
 		w.endRun(di)
 		return
 	}
-	if r.borrowed && len(d.queue) > 0 && !d.queue[0].borrowed && d.queue[0].queuedNs < w.now {
+	if len(d.queue) > 0 && w.outranks(&d.queue[0], r) && d.queue[0].queuedNs < w.now {
 		w.swap(di)
 		return
 	}

@@ -167,7 +167,7 @@ func (w *island) launch(li, at int32) {
 	} else {
 		l.decodeNs = f.sum()
 	}
-	if w.spec.Order == OrderSlack {
+	if w.spec.Order != OrderArrival {
 		w.setDue(l, f)
 	}
 	w.steps++

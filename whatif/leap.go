@@ -9,8 +9,11 @@ func (w *island) leap(di int32) {
 	}
 	l := &w.lanes[d.current.lane]
 	f := &l.flights[l.head]
-	if w.spec.Order == OrderSlack && w.sharers(d.id) > 1 {
+	if w.spec.Order != OrderArrival && w.sharers(d.id) > 1 {
 		return // what is due when would have to be found out for every step
+	}
+	if f.number == 1 && l.spec.ColdNs > 0 {
+		return // the first step of a lane that takes in running sequences is held up, the next ones aren't
 	}
 	if len(l.spec.Ranks[0].Slices) != 1 || l.flying != len(l.flights) || int(d.current.flight) != l.head || len(d.queue) != l.flying-1 || l.state != laneReady {
 		return

@@ -29,7 +29,7 @@ func drawSharedLane(t *rapid.T, devices int) LaneSpec {
 
 func drawSharedWorld(t *rapid.T) *Spec {
 	s := drawWorld(t)
-	s.Order = QueueOrder(rapid.IntRange(0, 1).Draw(t, "order"))
+	s.Order = QueueOrder(rapid.IntRange(0, 2).Draw(t, "order"))
 	if rapid.Bool().Draw(t, "noise") {
 		s.Noise = Noise{Seed: rapid.Uint64().Draw(t, "seed"), StepPct: 20, HiccupEvery: 5, HiccupNs: 77}
 	}

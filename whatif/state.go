@@ -16,6 +16,8 @@ const (
 	OrderArrival QueueOrder = iota
 	// OrderSlack: the run whose step has the least time left until one of its sequences is late.
 	OrderSlack
+	// OrderUrgent: as OrderSlack, and a run gives way, at the end of an operator, to one that is wanted earlier.
+	OrderUrgent
 )
 
 // Router chooses the lane of an arriving request.
