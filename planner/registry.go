@@ -34,7 +34,7 @@ type entry struct {
 
 // entries lists the policies, the bounds last.
 func entries() []entry {
-	return []entry{staticEntry()}
+	return []entry{staticEntry(), sliceEntry()}
 }
 
 func find(name string) (entry, error) {
