@@ -1,12 +1,14 @@
 package fidelity
 
 import (
-	_ "embed" // the page and its plotting library
+	_ "embed" // the page
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
+
+	"slicescheduler/workload/plot"
 )
 
 //go:embed assets/page.html
@@ -17,17 +19,6 @@ var pageStyle string
 
 //go:embed assets/page.js
 var pageScript string
-
-//go:embed assets/uPlot.iife.min.js
-var plotScript string
-
-//go:embed assets/uPlot.min.css
-var plotStyle string
-
-// plotLicence travels with every page, as the library's licence asks.
-//
-//go:embed assets/uPlot.LICENSE
-var plotLicence string
 
 // pageData is what a page plots: one value for each request that both reality and the simulation finished, by arrival.
 type pageData struct {
@@ -80,7 +71,7 @@ func WritePage(out io.Writer, r *Run, res Result) error {
 	}
 	view := pageView{
 		Run: r, Result: res, Published: len(r.Published) > 0, Departs: res.Departures(), Data: template.JS(data),
-		Style: template.CSS(plotStyle + pageStyle), Scripts: []template.JS{template.JS(plotScript), template.JS(pageScript)}, Licence: plotLicence,
+		Style: template.CSS(plot.Style + pageStyle), Scripts: []template.JS{template.JS(plot.Script), template.JS(pageScript)}, Licence: plot.Licence,
 	}
 	if err := page.Execute(out, view); err != nil {
 		return fmt.Errorf("page of %s: %w", r.Name, err)
