@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 
 	"slicescheduler/workload/plot"
 )
@@ -109,15 +108,12 @@ func (r *Run) pageData(res Result) pageData {
 }
 
 func (m *pageMetric) add(real, sim float64) {
-	m.Real, m.Sim, m.Err = append(m.Real, thousandth(real)), append(m.Sim, thousandth(sim)), append(m.Err, thousandth(errPct(sim, real)))
+	m.Real, m.Sim, m.Err = append(m.Real, plot.Thousandth(real)), append(m.Sim, plot.Thousandth(sim)), append(m.Err, plot.Thousandth(errPct(sim, real)))
 }
 
 func (p *pagePair) add(real, sim float64) {
-	p.Real, p.Sim = append(p.Real, thousandth(real)), append(p.Sim, thousandth(sim))
+	p.Real, p.Sim = append(p.Real, plot.Thousandth(real)), append(p.Sim, plot.Thousandth(sim))
 }
-
-// thousandth rounds to what a plot can show, which keeps pages small.
-func thousandth(v float64) float64 { return math.Round(v*1e3) / 1e3 }
 
 // Departures says for running, waiting and KV use when the simulated state first departed from the recorded series, one phrase each; nothing for
 // what wasn't recorded.

@@ -1,7 +1,10 @@
 // Package plot holds the plotting library that pages of this room carry within themselves, so that they need nothing from elsewhere.
 package plot
 
-import _ "embed" // the library
+import (
+	_ "embed" // the library
+	"math"
+)
 
 // Script is uPlot, which defines the global uPlot.
 //
@@ -17,3 +20,14 @@ var Style string
 //
 //go:embed uPlot.LICENSE
 var Licence string
+
+// Thousandth rounds to what a chart can show, which keeps pages small.
+func Thousandth(v float64) float64 { return Finite(math.Round(v*1e3) / 1e3) }
+
+// Finite replaces by 0 what JSON can't hold.
+func Finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
+}

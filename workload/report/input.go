@@ -182,6 +182,7 @@ type Table struct {
 
 // Column is a column of a table.
 type Column struct {
-	Name   string `json:"name"`   // with its unit
-	Number bool   `json:"number"` // its cells are numbers, or empty
+	Name     string `json:"name"`               // with its unit
+	Number   bool   `json:"number"`             // its cells are numbers, or empty
+	Decimals int    `json:"decimals,omitempty"` // that a page shows of a number, files have them all; 0: cells are shown as they stand
 }
