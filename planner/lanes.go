@@ -52,7 +52,7 @@ func (c *Cluster) Lane(tenant int, devices []int, runs []gmg.Range, kvBlocks int
 // SharedLane is Lane with pages out of what its devices have free at each moment, together with all other such lanes there: up to kvBlocks.
 func (c *Cluster) SharedLane(tenant int, devices []int, runs []gmg.Range, kvBlocks int, s Steps) whatif.LaneSpec {
 	l := c.Lane(tenant, devices, runs, kvBlocks, s)
-	l.SharedKV = true
+	l.SharedKV, l.Batching.Watermark = true, kvBlocks/100 // so that others' growth doesn't push out who was just admitted
 	for i := range l.Ranks[0].Slices {
 		l.Ranks[0].Slices[i].KVBytes = 0
 	}

@@ -19,6 +19,14 @@ type Policy interface {
 	Plan(s *whatif.State) []Decision
 }
 
+// Reshaper is implemented by policies that run on other hardware than the cluster's (bounds). Whoever runs a policy calls Reshape first and uses the result
+// in the cluster's place, both with the costs that the policy believes in and with the true ones; what a request takes alone, and so its limits, stay those of
+// the cluster as it is.
+type Reshaper interface {
+	// Reshape returns a cluster of its own and leaves c as it is. It depends on nothing but c.
+	Reshape(c *Cluster) *Cluster
+}
+
 // Decision is an action with its reason.
 type Decision struct {
 	Action whatif.Action

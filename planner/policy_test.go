@@ -23,6 +23,7 @@ type scenario struct {
 	cluster Cluster
 	past    Past
 	policy  Policy
+	placed  *Cluster // that the policy has placed lanes on
 	start   *Start
 }
 
@@ -113,24 +114,27 @@ func (s *scenario) describe(t *testing.T, text string) string {
 
 // laneText is a lane on a line: its slices, its pages, and what sets it apart.
 func (s *scenario) laneText(l *whatif.LaneSpec) string {
-	var b strings.Builder
+	var out strings.Builder
 	for _, sl := range l.Ranks[0].Slices {
-		fmt.Fprintf(&b, "%s:%d-%d ", s.cluster.Devices[sl.Device].ID, sl.Stages.From, sl.Stages.To)
+		fmt.Fprintf(&out, "%s:%d-%d ", s.placed.Devices[sl.Device].ID, sl.Stages.From, sl.Stages.To)
 	}
-	fmt.Fprintf(&b, "pages=%d budget=%d inflight=%d", l.Batching.KVBlocks, l.Batching.MaxBatchTokens, l.Batching.InFlight)
+	fmt.Fprintf(&out, "pages=%d budget=%d inflight=%d", l.Batching.KVBlocks, l.Batching.MaxBatchTokens, l.Batching.InFlight)
 	if l.SharedKV {
-		b.WriteString(" shared")
+		out.WriteString(" shared")
 	}
 	if l.FreeWeights {
-		b.WriteString(" weightless")
+		out.WriteString(" weightless")
 	}
 	if l.Prefill {
-		b.WriteString(" prefill")
+		out.WriteString(" prefill")
 	}
 	if l.Batching.Overlap == batching.OverlapPrefill {
-		b.WriteString(" pipelined")
+		out.WriteString(" pipelined")
 	}
-	return b.String()
+	if b := &l.Batching; b.Separate > 0 {
+		fmt.Fprintf(&out, " separate=%d micro=%d", b.Separate, b.MicroBatches)
+	}
+	return out.String()
 }
 
 func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
@@ -150,7 +154,12 @@ func (s *scenario) place(t *testing.T, d *datadriven.TestData) string {
 	if s.policy, err = New(name, knobs); err != nil {
 		return err.Error() + "\n"
 	}
-	if s.start, err = s.policy.Place(&s.cluster, &s.past); err != nil {
+	on := &s.cluster
+	if r, ok := s.policy.(Reshaper); ok {
+		on = r.Reshape(on)
+	}
+	s.placed = on
+	if s.start, err = s.policy.Place(on, &s.past); err != nil {
 		return err.Error() + "\n"
 	}
 	var b strings.Builder
@@ -171,6 +180,10 @@ func TestPolicies(t *testing.T) {
 				return s.describe(t, d.Input)
 			case "place":
 				return s.place(t, d)
+			case "route":
+				return s.route(t, d)
+			case "plan":
+				return s.plan(t, d)
 			}
 			t.Fatalf("what is %q?", d.Cmd)
 			return ""

@@ -34,7 +34,11 @@ type entry struct {
 
 // entries lists the policies, the bounds last.
 func entries() []entry {
-	return []entry{staticEntry(), sliceEntry()}
+	return []entry{
+		sliceEntry(),
+		staticEntry(), replicasEntry(), spreadEntry(),
+		poolEntry(), oracleEntry(),
+	}
 }
 
 func find(name string) (entry, error) {

@@ -14,7 +14,7 @@ import (
 func TestKnobGrids(t *testing.T) {
 	for _, name := range Names() {
 		grid := KnobGrid(name)
-		if len(grid) < 1 || len(grid) > 8 {
+		if len(grid) < 1 || len(grid) > 12 {
 			t.Errorf("%s is swept over %d settings", name, len(grid))
 		}
 		for _, k := range grid {
@@ -61,13 +61,16 @@ func TestPlacesStayWithinMemory(t *testing.T) {
 		c, past := drawCluster(t)
 		for _, name := range Names() {
 			for _, k := range KnobGrid(name) {
-				starts := [2]*Start{}
+				starts, on := [2]*Start{}, c
 				for i := range starts {
 					p, err := New(name, k)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if starts[i], err = p.Place(c, past); err != nil {
+					if r, ok := p.(Reshaper); ok {
+						on = r.Reshape(c)
+					}
+					if starts[i], err = p.Place(on, past); err != nil {
 						starts[i] = nil
 					}
 				}
@@ -78,7 +81,7 @@ func TestPlacesStayWithinMemory(t *testing.T) {
 				if !reflect.DeepEqual(starts[0], starts[1]) {
 					t.Fatalf("%s with %v places differently the second time", name, k)
 				}
-				checkStart(t, c, starts[0], fmt.Sprintf("%s with %v", name, k))
+				checkStart(t, on, starts[0], fmt.Sprintf("%s with %v", name, k))
 			}
 		}
 	})
@@ -97,6 +100,11 @@ func stripEngines(starts ...*Start) {
 
 func checkStart(t *rapid.T, c *Cluster, s *Start, what string) {
 	room := NewRoom(c)
+	for i := range s.Devices {
+		if i < len(room.Free) {
+			room.Free[i] = min(room.Free[i], s.Devices[i].MemoryBytes)
+		}
+	}
 	for i, lanes := range s.Lanes {
 		if len(lanes) == 0 {
 			t.Fatalf("%s: tenant %d has no lane", what, i)
