@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/goccy/go-yaml"
@@ -14,6 +12,7 @@ import (
 	"slicescheduler/batching"
 	"slicescheduler/gmg"
 	"slicescheduler/whatif"
+	"slicescheduler/workload/costs"
 )
 
 // ErrWorld is returned for a description that makes no sense.
@@ -243,38 +242,11 @@ func (b *builder) program(a whatif.Architecture, g *gmg.Graph, r gmg.Range, d in
 	if p, ok := b.programs[key]; ok {
 		return p, nil
 	}
-	tables, err := b.tables(h.Name, model)
+	tables, err := costs.Open(b.profiles, h.Name, model, 1)
 	if err != nil {
 		return nil, err
 	}
-	if tables != nil {
-		tables = tables.Scaled(h.TableScale).WithKernel(h.Kernel(a, 1, e))
-	}
-	p, err := whatif.Compile(g, r, whatif.Source(tables, whatif.ExpertGroup{}, whatif.Roofline{FLOPS: h.FLOPS, BandwidthBytesPerS: h.BandwidthBytesPerS, LaunchNs: launchNs}), whatif.Parallelism{})
+	p, err := whatif.Compile(g, r, costs.Source(tables, h, a, 1, e, whatif.ExpertGroup{}), whatif.Parallelism{})
 	b.programs[key] = p
 	return p, err
-}
-
-// launchNs is what starting a kernel takes where no table says.
-const launchNs = 3000
-
-// tables opens the measured tables of a model on a kind of hardware; nil where there are none.
-func (b *builder) tables(hardware, model string) (*whatif.Tables, error) {
-	dirs, err := filepath.Glob(filepath.Join(b.profiles, hardware, "*", filepath.Base(model), "bf16", "tp1"))
-	if err != nil || len(dirs) == 0 || b.profiles == "" {
-		return nil, err
-	}
-	var files whatif.TableFiles
-	for name, to := range map[string]*io.Reader{"dense.csv": &files.Dense, "per_sequence.csv": &files.PerSequence, "attention.csv": &files.Attention, "moe.csv": &files.Experts} {
-		f, err := os.Open(filepath.Join(dirs[0], name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		*to = f
-	}
-	return whatif.ReadTables(files)
 }

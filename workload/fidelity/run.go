@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"slicescheduler/workload/costs"
 )
 
 // ErrRun is returned for a recording that can't be read.
@@ -181,7 +183,7 @@ func (r *Run) loadEngine(path string) error {
 		return fmt.Errorf("%w: %s: cluster names no instance, so the hardware is unknown", ErrRun, path)
 	}
 	one := f.Cluster.Nodes[0].Instances[0]
-	e.Hardware, e.Utilization = one.Hardware, defaultUtilization
+	e.Hardware, e.Utilization = one.Hardware, costs.DefaultUtilization
 	e.LinkBandwidth, e.LinkLatencyNs = f.Cluster.LinkGBs*1e9, f.Cluster.LatencyNs
 	if f.KV != nil {
 		e.KVBlocks, e.BlockTokens, e.Utilization, e.PrefixReuse = f.KV.Blocks, f.KV.BlockTokens, f.KV.Utilization, orTrue(f.KV.Prefix)
@@ -191,9 +193,6 @@ func (r *Run) loadEngine(path string) error {
 	}
 	return nil
 }
-
-// defaultUtilization is the share of a device's memory that vLLM uses unless told otherwise.
-const defaultUtilization = 0.9
 
 func orTrue(b *bool) bool { return b == nil || *b }
 

@@ -2,46 +2,22 @@ package fidelity
 
 import (
 	"fmt"
-	"io"
+	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"slicescheduler/batching"
 	"slicescheduler/whatif"
+	"slicescheduler/workload/costs"
 )
 
 // tables reads the cost tables of a run's hardware, model and tensor-parallel degree.
 func (r *Run) tables(profilesDir string) (*whatif.Tables, error) {
-	dir := filepath.Join(profilesDir, r.Engine.Hardware, filepath.FromSlash(r.Engine.Model), "bf16", fmt.Sprintf("tp%d", max(r.Engine.Kwargs.TensorParallel, 1)))
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("no cost tables for %s on %s: %w", r.Engine.Model, r.Engine.Hardware, err)
+	tp := max(r.Engine.Kwargs.TensorParallel, 1)
+	t, err := costs.Open(profilesDir, r.Engine.Hardware, r.Engine.Model, tp)
+	if err == nil && t == nil {
+		err = fmt.Errorf("no cost tables for %s on %s at tensor parallelism %d in %s: %w", r.Engine.Model, r.Engine.Hardware, tp, profilesDir, fs.ErrNotExist)
 	}
-	var files whatif.TableFiles
-	var closers []io.Closer
-	defer func() {
-		for _, c := range closers {
-			c.Close()
-		}
-	}()
-	for name, to := range map[string]*io.Reader{
-		"dense.csv": &files.Dense, "per_sequence.csv": &files.PerSequence, "attention.csv": &files.Attention, "moe.csv": &files.Experts, "skew_fit.csv": &files.Skew,
-	} {
-		f, err := os.Open(filepath.Join(dir, name))
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		closers = append(closers, f)
-		*to = f
-	}
-	t, err := whatif.ReadTables(files)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return t, nil
+	return t, err
 }
 
 // spec describes the recorded server to the simulator.
@@ -68,8 +44,7 @@ func (r *Run) spec(t *whatif.Tables, h whatif.Hardware) (*whatif.Spec, error) {
 		par.Expert.Members, group.Members = dp, dp
 	}
 	g := a.Graph(tp)
-	source := whatif.Source(t.Scaled(h.TableScale).WithKernel(h.Kernel(a, tp, kind)), group, whatif.Roofline{FLOPS: h.FLOPS, BandwidthBytesPerS: h.BandwidthBytesPerS})
-	program, err := whatif.Compile(g, g.Whole(), source, par)
+	program, err := whatif.Compile(g, g.Whole(), costs.Source(t, h, a, tp, kind, group), par)
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +96,12 @@ func (r *Run) batching(a whatif.Architecture, h whatif.Hardware, tp, expertMembe
 			expert := int64(6*a.Hidden*a.Intermediate) * int64(a.Experts) * int64(a.Layers)
 			weights -= expert - expert/int64(expertMembers)
 		}
-		free := int64(float64(memory)*e.Utilization) - weights - activationBytes
+		free := costs.ServingBytes(memory, e.Utilization) - weights
 		blocks = int(free / (g.KVBytesPerToken(g.Whole()) * batching.DefaultBlockTokens))
 	}
 	c.KVBlocks = blocks - 1 // vLLM keeps one as a null page
 	return c
 }
-
-// activationBytes is set aside for activations and the CUDA context where a recording doesn't tell how many pages there were: what the RTX 4090 run's pages
-// and weights leave of its 90 % of memory.
-const activationBytes = 115 << 30 / 100
 
 // requests are the workload's, arriving when the recorded client sent them.
 func (r *Run) requests() []whatif.Request {
