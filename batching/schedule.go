@@ -55,7 +55,7 @@ func (s *Scheduler) form(nowNs int64, step *Step, kind work, items int) {
 
 // formSeparate fills a step with decodes, or with prompts if there are none or enough steps of decodes are in flight. It says whether it is one of prompts.
 func (s *Scheduler) formSeparate(nowNs int64, step *Step) bool {
-	if len(s.flight)-len(s.prefills) < s.config.InFlight-s.config.Separate {
+	if len(s.flight)-len(s.prefills) < min(s.config.MicroBatches, s.config.InFlight-s.config.Separate) {
 		decoding := 0
 		for i := range s.running.len() {
 			if q := &s.seqs[s.running.at(i)]; !q.isPrompt() {

@@ -39,12 +39,12 @@ func sliceEntry() entry {
 			budget(),
 			{name: "group", otherwise: 0, low: 0, high: 1024, tries: []float64{0, 4, 8}},
 			{name: "bigPct", otherwise: 50, low: 0, high: 100, tries: []float64{0, 50}},
-			{name: "depth", otherwise: 2, low: 1, high: 16},
-			{name: "prompts", otherwise: 4, low: 1, high: 16},
-			{name: "keepPct", otherwise: 35, low: 1, high: 95},
+			{name: "depth", otherwise: 1, low: 1, high: 16},
+			{name: "prompts", otherwise: 8, low: 1, high: 16},
+			{name: "keepPct", otherwise: 50, low: 1, high: 95},
 			{name: "periodMs", otherwise: 100, low: 0, high: 60_000},
 			{name: "steps", otherwise: 1500, low: 0, high: 1e9},
-			onOff("urgent"), onOff("migrate"), onOff("replicate"), onOff("evict"), onOff("predict"), onOff("separate"),
+			onOff("urgent"), onOff("migrate"), onOff("replicate"), onOff("evict"), onOff("predict"), onOff("batches"), onOff("separate"),
 		},
 		make: func(k Knobs) Policy { return &slice{base: base{"slice", k}} },
 	}
@@ -179,13 +179,16 @@ func (p *slice) lane(tenant int, devices []int) whatif.LaneSpec {
 	b.Watermark = watermarkPages
 	if len(devices) > 1 {
 		b.Separate, b.MicroBatches = p.knobs.Int("prompts"), p.knobs.Int("depth")
-		b.InFlight = b.Separate + b.MicroBatches
+		b.InFlight = b.Separate + max(b.MicroBatches, maxDepth)
 	} else if p.knobs["separate"] > 0 {
 		b.Separate, b.InFlight = 1, 2
 		b.Overlap = overlapPrompts
 	}
 	return l
 }
+
+// maxDepth is the most steps of decodes that a spread lane has in flight.
+const maxDepth = 4
 
 // headLayers is how many layers the head is worth when layers are shared out: it is read for every step of decodes.
 const headLayers = 2

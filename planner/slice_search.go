@@ -9,12 +9,13 @@ import (
 // search is the state of the plan search between two calls.
 type search struct {
 	lastNs  int64
-	arrived []int64   // by tenant, at lastNs
-	rate    []float64 // requests per second of each tenant, smoothed
-	busyNs  []int64   // by device, at lastNs
-	busy    []float64 // share of time of each device, smoothed
-	idle    []int64   // by tenant: when it was last seen to have work
-	restNs  []int64   // by tenant: no other lane before
+	arrived []int64          // by tenant, at lastNs
+	rate    []float64        // requests per second of each tenant, smoothed
+	busyNs  []int64          // by device, at lastNs
+	busy    []float64        // share of time of each device, smoothed
+	idle    []int64          // by tenant: when it was last seen to have work
+	restNs  []int64          // by tenant: no other lane before
+	rests   map[[2]int]int64 // by tenant and lane: no other cut before
 	spec    *whatif.Spec
 	scratch whatif.State
 }
@@ -33,6 +34,9 @@ const (
 func (p *slice) Plan(s *whatif.State) []Decision {
 	p.follow(s)
 	var out []Decision
+	if p.knobs["batches"] > 0 {
+		out = p.rebatch(s, out)
+	}
 	if p.knobs["migrate"] > 0 {
 		out = p.balance(s, out)
 	}
@@ -45,6 +49,7 @@ func (p *slice) Plan(s *whatif.State) []Decision {
 // follow keeps the smoothed figures.
 func (p *slice) follow(s *whatif.State) {
 	if p.arrived == nil {
+		p.rests = map[[2]int]int64{}
 		p.arrived, p.rate, p.restNs = make([]int64, len(s.Tenants)), make([]float64, len(s.Tenants)), make([]int64, len(s.Tenants))
 		p.busyNs, p.busy = make([]int64, len(s.Devices)), make([]float64, len(s.Devices))
 		for i := range p.rate {
@@ -79,6 +84,58 @@ func pace(l *whatif.LaneState) float64 {
 	}
 	return 0
 }
+
+// rebatch cuts the decodes of spread lanes into more steps where they are late, as shorter steps follow each other over the devices, and into fewer where
+// there is time, as every step reads the weights anew.
+func (p *slice) rebatch(s *whatif.State, out []Decision) []Decision {
+	for ti := range s.Tenants {
+		for k := range s.Tenants[ti].Lanes {
+			l := &s.Tenants[ti].Lanes[k]
+			c := l.Spec.Batching
+			if l.Phase != whatif.LaneServing || c.Separate == 0 || l.Load.Devices < 2 {
+				continue
+			}
+			n, x := c.MicroBatches, pace(l)
+			switch {
+			case x > latePace && p.busiest(l) < idleBusy && n < c.InFlight-c.Separate && l.Load.Running > 2*n:
+				n++
+			case (x < earlyPace || p.busiest(l) > fullBusy) && n > 1:
+				n--
+			default:
+				continue
+			}
+			if s.NowNs < p.rested(ti, k) {
+				continue
+			}
+			p.rests[[2]int{ti, k}] = s.NowNs + restBatchesNs
+			out = append(out, Decision{
+				Action: whatif.SetBatches{Tenant: ti, Lane: k, MicroBatches: n}, Kind: "rebatch", Tenant: ti,
+				Reason: fmt.Sprintf("steps of lane %d take %.0f %% of the time that its answers have for a token", k, 100*x),
+			})
+		}
+	}
+	return out
+}
+
+// busiest is how busy the busiest device of a lane is.
+func (p *slice) busiest(l *whatif.LaneState) float64 {
+	most := 0.0
+	for _, sl := range l.Spec.Ranks[0].Slices {
+		most = max(most, p.busy[sl.Device])
+	}
+	return most
+}
+
+// rested is when a lane may be cut anew.
+func (p *slice) rested(tenant, lane int) int64 { return p.rests[[2]int{tenant, lane}] }
+
+const (
+	latePace      = 0.85
+	earlyPace     = 0.45
+	idleBusy      = 0.7
+	fullBusy      = 0.9
+	restBatchesNs = 1_000_000_000
+)
 
 // movesATime is how many sequences of a tenant may be on their way at once.
 const movesATime = 4

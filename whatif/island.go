@@ -79,6 +79,7 @@ type flight struct {
 	ahead  int64     // the engine's own time, before the first slice
 	due    int64     // OrderSlack
 	number uint64    // of the lane's flights, from 1
+	formed int64
 	used   bool
 	done   bool // through the last slice, waiting for its turn to complete
 }
@@ -205,7 +206,7 @@ func (l *lane) cloneInto(c *lane) {
 	c.flights = make([]flight, len(l.flights))
 	for i := range l.flights {
 		f, o := &c.flights[i], &l.flights[i]
-		*f = flight{ahead: o.ahead, due: o.due, number: o.number, used: o.used, done: o.done, lag: append([]int64(nil), o.lag...), took: append([]bool(nil), o.took...), shapes: append([]Shape(nil), o.shapes...), total: append([]int64(nil), o.total...)}
+		*f = flight{ahead: o.ahead, due: o.due, number: o.number, formed: o.formed, used: o.used, done: o.done, lag: append([]int64(nil), o.lag...), took: append([]bool(nil), o.took...), shapes: append([]Shape(nil), o.shapes...), total: append([]int64(nil), o.total...)}
 		f.steps = make([]batching.Step, len(o.steps))
 		for r := range o.steps {
 			f.steps[r].ID, f.steps[r].Tokens = o.steps[r].ID, o.steps[r].Tokens

@@ -68,7 +68,7 @@ func (w *island) pump(li int32) {
 		}
 		l.flying++
 		l.number64++
-		f.used, f.number = true, l.number64
+		f.used, f.number, f.formed = true, l.number64, w.now
 		w.launch(li, int32(at))
 	}
 }
@@ -164,7 +164,7 @@ func (w *island) launch(li, at int32) {
 	w.stretch(l, f)
 	if l.prefills(f) {
 		l.prompts++
-	} else {
+	} else if l.spec.Batching.Separate == 0 {
 		l.decodeNs = f.sum()
 	}
 	if w.spec.Order != OrderArrival {
@@ -265,6 +265,8 @@ func (w *island) settle(li int32) {
 		l.flying--
 		if l.prefills(f) {
 			l.prompts--
+		} else if l.spec.Batching.Separate > 0 {
+			l.decodeNs = w.now - f.formed
 		}
 		for r := range l.ranks {
 			if f.took[r] {

@@ -1,6 +1,7 @@
 package whatif
 
-// lateNs is the patience with sequences that are late already: nothing brings their deadline back, so the others go first, but not for ever.
+// lateNs is the patience with sequences that are late: a first token that is late, and an answer that is this far behind, can't be mended any more, so the
+// others go first, but not for ever.
 const lateNs = 1_000_000_000
 
 // setDue says when a flight is wanted: at the earliest time by which one of its sequences needs its next token, less what of its prompt comes after this
@@ -27,7 +28,7 @@ func (w *island) setDue(l *lane, f *flight) {
 			case q.first > 0 && tpot > 0:
 				at = q.first + tpot*int64(it.Start+it.Tokens-int(q.prompt))
 			}
-			if at < w.now {
+			if late := w.now - at; late > lateNs || late > 0 && q.first == 0 {
 				at = w.now + lateNs
 			}
 			due = min(due, at)

@@ -51,7 +51,7 @@ type LaneLoad struct {
 	ContextTokens int64 // of running sequences, about
 	FreeBlocks    int   // KV pages that it could have now
 	KVBlocks      int   // KV pages that it could have if it were alone
-	StepNs        int64 // from the formation to the end of its last step
+	StepNs        int64 // what its last step of decodes took: on its devices, or from its formation to its end where prompts are separate
 	// QueueNs is the work that lies in its first device's queue, of all lanes; DevicePending are the prompt tokens not computed yet of all lanes there.
 	QueueNs       int64
 	DevicePending int
