@@ -37,13 +37,17 @@ func (s *Scheduler) checkInvariants() {
 		assert(held+int(p.free) == int(p.size), "%d pages held and %d free of %d", held, p.free, p.size)
 		return
 	}
+	owners := append([]int32(nil), refs...)
+	for _, page := range s.pinned {
+		refs[page]++
+	}
 	distinct := 0
 	for page, n := range refs {
 		assert(n == p.refs[page], "page %d has %d owners, counted %d", page, n, p.refs[page])
 		if n > 0 {
 			distinct++
 		}
-		if n > 1 {
+		if owners[page] > 1 {
 			assert(p.isCached(int32(page)), "page %d without known content has %d owners", page, n)
 		}
 	}
@@ -56,7 +60,7 @@ func (s *Scheduler) checkInvariants() {
 		}
 	}
 	assert(listed == p.available(), "%d pages on the lists, %d counted", listed, p.available())
-	assert(s.running.len() <= s.config.MaxSequences, "%d sequences run of %d", s.running.len(), s.config.MaxSequences)
+	assert(s.running.len()+s.arriving <= s.ceiling, "%d sequences run and %d arrive of %d", s.running.len(), s.arriving, s.ceiling)
 }
 
 func assert(ok bool, format string, args ...any) {

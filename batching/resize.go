@@ -120,6 +120,7 @@ func (s *Scheduler) CopyFrom(o *Scheduler) {
 	s.waiting.copyFrom(&o.waiting)
 	s.running.copyFrom(&o.running)
 	s.pool.copyFrom(&o.pool)
+	s.pinned, s.arriving, s.ceiling = append(s.pinned[:0], o.pinned...), o.arriving, o.ceiling
 	s.stepID, s.arrived, s.fronted, s.paused, s.airborne, s.stats = o.stepID, o.arrived, o.fronted, o.paused, o.airborne, o.stats
 }
 
@@ -142,7 +143,7 @@ func (s *Scheduler) AdoptAt(r Request, tokens, computed int) error {
 		return fmt.Errorf("%w: %d", ErrDuplicate, r.ID)
 	}
 	need := s.pagesFor(computed)
-	if s.running.len() >= s.config.MaxSequences || need > s.pool.available() {
+	if s.running.len()+s.arriving >= s.config.MaxSequences || need > s.pool.available() {
 		return fmt.Errorf("%w: %d sequences run, %d pages of %d needed are free", ErrQueueFull, s.running.len(), s.pool.available(), need)
 	}
 	slot := s.enter(r)

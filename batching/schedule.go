@@ -157,7 +157,7 @@ func (s *Scheduler) preempt(nowNs int64, position int, step *Step) {
 	q := &s.seqs[slot]
 	s.running.removeAt(position)
 	s.releasePages(q)
-	q.computed, q.state, q.waitNs = 0, stateWaiting, nowNs
+	q.computed, q.landed, q.state, q.waitNs = 0, 0, stateWaiting, nowNs
 	if s.config.Order == OrderStrict {
 		s.fronted--
 		q.rank.seq = s.fronted
@@ -173,7 +173,7 @@ func (s *Scheduler) scheduleWaiting(nowNs int64, step *Step) {
 		tries = 1
 	}
 	for i := 0; i < s.waiting.len() && tries > 0; {
-		if step.Tokens >= s.config.MaxBatchTokens || s.running.len() >= s.config.MaxSequences {
+		if step.Tokens >= s.config.MaxBatchTokens || s.running.len()+s.arriving >= s.config.MaxSequences {
 			return
 		}
 		slot := s.waiting.at(i)
@@ -235,7 +235,7 @@ func (s *Scheduler) admit(position int, slot int32, step *Step) bool {
 		s.pool.share(page)
 		q.pages = append(q.pages, page)
 	}
-	q.computed, q.held, q.sealed = int32(cached), int32(hits), int32(hits)
+	q.computed, q.landed, q.held, q.sealed = int32(cached), 0, int32(hits), int32(hits)
 	if !q.counted {
 		q.counted = true
 		s.stats.PromptTokens += int64(q.prompt)
@@ -355,6 +355,7 @@ func (s *Scheduler) Complete(step *Step) error {
 		it := &step.Items[i]
 		q := &s.seqs[it.slot]
 		q.inFlight--
+		q.landed = min(q.computed, max(q.landed, int32(it.Start+it.Tokens)))
 		if it.Sample {
 			q.pending--
 			q.tokens++

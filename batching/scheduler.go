@@ -9,7 +9,8 @@ const (
 	stateFree state = iota // the slot is unused
 	stateWaiting
 	stateRunning
-	stateLeaving // finished or cancelled, held until the last step that uses it completes
+	stateArriving // holds pages that are being filled from elsewhere
+	stateLeaving  // finished or cancelled, held until the last step that uses it completes
 )
 
 // sequence is a live request. Positions count tokens of prompt and answer.
@@ -24,6 +25,7 @@ type sequence struct {
 	tokens   int32 // known: prompt and sampled
 	pending  int32 // samples of steps in flight
 	computed int32 // scheduled so far
+	landed   int32 // computed by steps that completed
 	held     int32 // pages
 	sealed   int32 // leading pages that were offered to the prefix cache
 	inFlight int32 // steps
@@ -49,6 +51,9 @@ type Scheduler struct {
 	stepID   uint64
 	arrived  int64 // sequence numbers handed out
 	fronted  int64
+	pinned   []int32 // pages, once for each pin
+	arriving int
+	ceiling  int // sequences that run at most, for the invariants: more than configured after Limit
 	paused   int
 	airborne int // items of steps in flight
 	stats    Stats
@@ -60,7 +65,7 @@ func New(c Config) (*Scheduler, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	s := &Scheduler{config: c, slotOf: make(map[SeqID]int32)}
+	s := &Scheduler{config: c, slotOf: make(map[SeqID]int32), ceiling: c.MaxSequences}
 	if c.CountOnly {
 		s.pool.size, s.pool.free = int32(c.KVBlocks), int32(c.KVBlocks)
 	} else {
@@ -150,9 +155,12 @@ func (s *Scheduler) leave(id SeqID) error {
 		return err
 	}
 	q := &s.seqs[slot]
-	if q.state == stateWaiting {
+	switch q.state {
+	case stateWaiting:
 		s.waiting.remove(s.seqs, slot)
-	} else {
+	case stateArriving:
+		s.arriving--
+	default:
 		s.running.remove(s.seqs, slot)
 	}
 	if q.paused {
@@ -305,4 +313,7 @@ func (s *Scheduler) Held() int { return int(s.pool.size - s.pool.free) }
 func (s *Scheduler) SetMicroBatches(n int) { s.config.MicroBatches = max(n, 1) }
 
 // Limit sets Config.MaxSequences while running; who runs already goes on.
-func (s *Scheduler) Limit(maxSequences int) { s.config.MaxSequences = maxSequences }
+func (s *Scheduler) Limit(maxSequences int) {
+	s.config.MaxSequences = maxSequences
+	s.ceiling = max(maxSequences, s.running.len()+s.arriving)
+}
