@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"slicescheduler/gmg"
@@ -17,17 +18,19 @@ type HostBuffer interface {
 
 // loader builds a SliceRunner; all that it takes goes to r.held at once, so that closing r undoes any part of it.
 type loader struct {
-	r        *SliceRunner
-	src      WeightSource
-	progress func(done, total int64)
-	weights  map[WeightKey]Buffer
+	r       *SliceRunner
+	src     WeightSource
+	options LoadOptions
+	weights map[WeightKey]Buffer
 }
 
 // load takes what is small and can fail for want of memory first, so that a slice that doesn't fit fails before any weight is read.
 func (l *loader) load(ctx context.Context) error {
 	c := l.r.config
 	var err error
-	if c.attends() {
+	if shared, ok := l.shareKV(); ok {
+		l.r.kv = shared
+	} else if c.attends() {
 		if l.r.kv, err = l.reserve(gmg.MemKV, int64(c.KVBlocks)*l.r.dev.KVBlockBytes(c.Graph, c.Stages)); err != nil {
 			return err
 		}
@@ -61,9 +64,21 @@ func (l *loader) reserve(class gmg.MemoryClass, bytes int64) (Buffer, error) {
 	return b, nil
 }
 
-func (l *loader) keep(b Buffer) {
-	l.r.held = append(l.r.held, b)
-	l.r.memory[b.Class()] += b.Bytes()
+// keep notes a buffer that was taken.
+func (l *loader) keep(b Buffer) heldBuffer {
+	h := heldBuffer{b, new(atomic.Int32)}
+	h.owners.Add(1)
+	if l.options.Taken != nil {
+		l.options.Taken.Add(b.Bytes())
+	}
+	l.hold(h)
+	return h
+}
+
+// hold notes a buffer of which this slice is an owner.
+func (l *loader) hold(h heldBuffer) {
+	l.r.held = append(l.r.held, h)
+	l.r.memory[h.buffer.Class()] += h.buffer.Bytes()
 }
 
 func (l *loader) reserveSlot() (err error) {
@@ -112,8 +127,8 @@ func (l *loader) loadWeights(ctx context.Context) error {
 			if !c.sharesEmbedding(stage, w.Name) {
 				done += b.Bytes()
 			}
-			if l.progress != nil {
-				l.progress(done, total)
+			if l.options.Progress != nil {
+				l.options.Progress(done, total)
 			}
 		}
 	}
@@ -123,8 +138,11 @@ func (l *loader) loadWeights(ctx context.Context) error {
 func (l *loader) loadWeight(ctx context.Context, stage int, w gmg.Weight) (Buffer, error) {
 	key := WeightKey{stage, w.Name}
 	if l.r.config.sharesEmbedding(stage, w.Name) {
-		b := l.weights[WeightKey{0, w.Name}]
-		l.weights[key] = b
+		embedding := WeightKey{0, w.Name}
+		l.weights[key], l.r.weights[key] = l.weights[embedding], l.r.weights[embedding]
+		return l.weights[key], nil
+	}
+	if b, ok := l.shareWeight(key); ok {
 		return b, nil
 	}
 	found, host, err := l.src.Weight(stage, w.Name)
@@ -138,8 +156,7 @@ func (l *loader) loadWeight(ctx context.Context, stage int, w gmg.Weight) (Buffe
 	if err != nil {
 		return nil, fmt.Errorf("weight %s of stage %d: %w", w.Name, stage, err)
 	}
-	l.keep(b)
-	l.weights[key] = b
+	l.weights[key], l.r.weights[key] = b, l.keep(b)
 	return b, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"slicescheduler/gmg"
 )
@@ -76,10 +78,13 @@ const float32Bytes = 4
 type SliceRunner struct {
 	dev    Device
 	config SliceConfig
-	held   []Buffer // all that was taken, in order
 	memory SliceMemory
 	kv     Buffer
 	slots  []slot
+
+	mu      sync.Mutex
+	held    []heldBuffer // all that was taken or shared, in order
+	weights map[WeightKey]heldBuffer
 }
 
 // slot is what one step in flight has to itself.
@@ -93,10 +98,25 @@ type slot struct {
 // LoadSlice reserves all memory of a slice, loads its weights and compiles its programs, all or nothing: on error, or when ctx ends first, nothing stays
 // held. It blocks until the weights are resident. progress, which may be nil, is called with the weight bytes loaded so far and in all.
 func LoadSlice(ctx context.Context, dev Device, src WeightSource, c SliceConfig, progress func(done, total int64)) (*SliceRunner, error) {
+	return LoadSliceWith(ctx, dev, src, c, LoadOptions{Progress: progress})
+}
+
+// LoadOptions are what a load may have beside its configuration; the zero value is LoadSlice's.
+type LoadOptions struct {
+	Progress func(done, total int64) // of weight bytes
+	// From are slices on the same device, of the same model, whose weights are used where the new slice has the same, and whose KV pages where it has the
+	// same stages and as many pages. They may be closed at any time: what is shared is released by who closes last.
+	From []*SliceRunner
+	// Taken counts up with the bytes that the load has taken of the ledger, shared ones aside.
+	Taken *atomic.Int64
+}
+
+// LoadSliceWith is LoadSlice with options.
+func LoadSliceWith(ctx context.Context, dev Device, src WeightSource, c SliceConfig, o LoadOptions) (*SliceRunner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	l := loader{r: &SliceRunner{dev: dev, config: c}, src: src, progress: progress}
+	l := loader{r: &SliceRunner{dev: dev, config: c, weights: make(map[WeightKey]heldBuffer)}, src: src, options: o}
 	if err := l.load(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("load stages [%d, %d) of %s on %s: %w", c.Stages.From, c.Stages.To, c.Graph.Name,
 			dev.Describe().ID, err), l.r.Close())
@@ -164,12 +184,16 @@ func (r *SliceRunner) Logits(slot, i int) []float32 {
 	return r.slots[slot].logitRows[i*v : (i+1)*v : (i+1)*v]
 }
 
-// Close gives all memory back. No work of the slice may be pending. It may be called twice.
+// Close gives all memory back, but for what a slice that was loaded from this one still holds. No work of the slice may be pending. It may be called twice.
 func (r *SliceRunner) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var errs []error
 	for i := len(r.held) - 1; i >= 0; i-- {
-		errs = append(errs, r.dev.Release(r.held[i]))
+		if h := r.held[i]; h.owners.Add(-1) == 0 {
+			errs = append(errs, r.dev.Release(h.buffer))
+		}
 	}
-	r.held, r.slots, r.kv = nil, nil, nil
+	r.held, r.slots, r.kv, r.weights = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

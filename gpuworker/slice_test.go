@@ -3,15 +3,20 @@ package gpuworker_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker"
+	"slicescheduler/gpuworker/cpu"
 	"slicescheduler/gpuworker/enginetest"
 	"slicescheduler/gpuworker/faulty"
 	"slicescheduler/gpuworker/sim"
 	"slicescheduler/model"
 	"slicescheduler/model/miniature"
+	"slicescheduler/transfer"
 )
 
 const memoryBytes = 64 << 20
@@ -225,4 +230,135 @@ func TestSliceConfigsAreChecked(t *testing.T) {
 	if n := d.Calls(faulty.Reserve); n != 0 {
 		t.Errorf("%d reservations for slices that can't be", n)
 	}
+}
+
+// A slice that is loaded from others takes only what they don't have, and what is shared is given back by whoever closes last.
+func TestLoadingFromOtherSlicesShares(t *testing.T) {
+	for name, m := range map[string]*model.Model{"tied": enginetest.Miniature(t, nil), "untied": enginetest.Miniature(t, func(s *miniature.Spec) { s.Untied = true })} {
+		last := len(m.Graph.Stages)
+		for _, to := range []gmg.Range{{From: 0, To: last}, {From: 0, To: 2}, {From: 2, To: last}} {
+			for _, firstToClose := range []bool{false, true} {
+				d := device(t, faulty.Script(nil))
+				old, err := gpuworker.LoadSlice(t.Context(), d, m, config(m), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := config(m)
+				c.Stages = to
+				before := d.Ledger().HeldBytes()
+				want := gpuworker.SliceBytesFrom(d, c, []*gpuworker.SliceRunner{old})
+				var taken atomic.Int64
+				s, err := gpuworker.LoadSliceWith(t.Context(), d, m, c, gpuworker.LoadOptions{From: []*gpuworker.SliceRunner{old}, Taken: &taken})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := d.Ledger().HeldBytes() - before; got != want.Total() || taken.Load() != got || want[gmg.MemWeights] != 0 {
+					t.Errorf("%s %v: took %d, counted %d, announced %v", name, to, got, taken.Load(), want)
+				}
+				first, second := s, old
+				if firstToClose {
+					first, second = old, s
+				}
+				if err := first.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if left := gpuworker.SliceMemory(d.Ledger().Held); left != second.Memory() {
+					t.Errorf("%s %v: one is closed, %v held, the other has %v", name, to, left, second.Memory())
+				}
+				if err := second.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if held := d.Ledger().HeldBytes(); held != 0 {
+					t.Errorf("%s %v: both are closed, %d bytes held", name, to, held)
+				}
+			}
+		}
+	}
+}
+
+func TestKVMovesRefuseOtherLayouts(t *testing.T) {
+	m := enginetest.Miniature(t, nil)
+	d := device(t, faulty.Script(nil))
+	other, err := cpu.Open(cpu.Config{ID: "t/cpu0", Cores: 1, MemoryBytes: memoryBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	a, err := gpuworker.LoadSlice(t.Context(), d, m, config(m), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := gpuworker.LoadSlice(t.Context(), other, m, config(m), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []gpuworker.PagePair{{From: 0, To: 1}}
+	if _, err := gpuworker.KVMoves(a, b, pages, transfer.PriorityMigration, time.Minute); !errors.Is(err, gpuworker.ErrNotSupported) {
+		t.Errorf("%v, want ErrNotSupported", err)
+	}
+}
+
+// Pages that follow each other on both sides move in one piece; with other cuts each page's layers move alone.
+func TestKVMovesArePieced(t *testing.T) {
+	m := enginetest.Miniature(t, nil)
+	d := device(t, faulty.Script(nil))
+	load := func(r gmg.Range) *gpuworker.SliceRunner {
+		c := config(m)
+		c.Stages = r
+		s, err := gpuworker.LoadSlice(t.Context(), d, m, c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	last := len(m.Graph.Stages)
+	whole, part, again, head := load(gmg.Range{From: 0, To: last}), load(gmg.Range{From: 2, To: last}), load(gmg.Range{From: 0, To: last}), load(gmg.Range{From: last - 1, To: last})
+	pages := []gpuworker.PagePair{{From: 0, To: 3}, {From: 1, To: 4}, {From: 5, To: 6}}
+	for _, test := range []struct {
+		name     string
+		from, to *gpuworker.SliceRunner
+		want     int
+	}{{"whole", whole, again, 2}, {"cut", whole, part, 3}, {"itself", whole, whole, 0}, {"nothing in common", whole, head, 0}} {
+		moves, err := gpuworker.KVMoves(test.from, test.to, pages, transfer.PriorityMigration, time.Minute)
+		if err != nil || len(moves) != test.want {
+			t.Errorf("%s: %d moves, error %v; want %d", test.name, len(moves), err, test.want)
+		}
+	}
+	moves, err := gpuworker.KVMoves(whole, part, pages[2:], transfer.PriorityMigration, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := d.KVBlockBytes(m.Graph, gmg.Range{From: 1, To: 2})
+	if got := moves[0]; got.FromOffset != 5*2*layer+layer || got.ToOffset != 6*layer || got.Bytes != layer {
+		t.Errorf("moved %d bytes from %d to %d, a layer's page is %d", got.Bytes, got.FromOffset, got.ToOffset, layer)
+	}
+}
+
+// A copy that the device never ends is given up after its limit.
+func TestHungCopyIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := enginetest.Miniature(t, nil)
+		d := device(t, faulty.Script{{Call: faulty.CopyPeer, Nth: 1, Action: faulty.Action{Kind: faulty.Hang}}})
+		a, err := gpuworker.LoadSlice(t.Context(), d, m, config(m), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := gpuworker.LoadSlice(t.Context(), d, m, config(m), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moves, err := gpuworker.KVMoves(a, b, []gpuworker.PagePair{{From: 1, To: 1}}, transfer.PriorityMigration, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topology, err := transfer.NewTopology(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		err = transfer.NewMover(topology).Move(t.Context(), moves[0])
+		if !errors.Is(err, gpuworker.ErrHung) || !errors.Is(err, gpuworker.ErrUnhealthy) || time.Since(begun) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
 }

@@ -19,7 +19,7 @@ var (
 )
 
 // Region is a piece of one device's memory that host memory can be copied to and from. Calls block until the bytes are there; ctx bounds the
-// wait. After a call returned, also with an error, it no longer touches the slice. A Region must allow a Read and a Write of different parts at once.
+// wait. After a call returned nil it no longer touches the slice. A Region must allow a Read and a Write of different parts at once.
 type Region interface {
 	Device() gmg.DeviceID
 	Bytes() int64
@@ -160,13 +160,13 @@ func (m *Mover) relayOne(ctx context.Context, mv Move, route Route, chunks Chunk
 	}
 	up, down := halves(route.Hops)
 	buf := m.buffer(chunks.Bytes)
-	defer m.staging.Put(buf)
 	err := m.pass(ctx, up, mv.Priority, func() error { return mv.From.Read(ctx, *buf, mv.FromOffset) })
 	if err == nil {
 		err = m.pass(ctx, down, mv.Priority, func() error { return mv.To.Write(ctx, *buf, mv.ToOffset) })
 	}
 	if err == nil {
 		m.count(route, chunks.Bytes)
+		m.staging.Put(buf)
 	}
 	return err
 }
@@ -184,7 +184,6 @@ func (m *Mover) relay(ctx context.Context, mv Move, route Route, chunks Chunks) 
 			buf := m.buffer(n)
 			err := m.pass(ctx, up, mv.Priority, func() error { return mv.From.Read(ctx, *buf, mv.FromOffset+offset) })
 			if err != nil {
-				m.staging.Put(buf)
 				cancel(chunkError(i, chunks, err))
 				return
 			}
@@ -203,10 +202,10 @@ func (m *Mover) relay(ctx context.Context, mv Move, route Route, chunks Chunks) 
 			err := m.pass(ctx, down, mv.Priority, func() error { return mv.To.Write(ctx, *buf, mv.ToOffset+offset) })
 			if err != nil {
 				cancel(chunkError(written, chunks, err))
-			} else {
-				m.count(route, n)
-				written++
+				continue
 			}
+			m.count(route, n)
+			written++
 		}
 		m.staging.Put(buf)
 	}
@@ -240,7 +239,7 @@ func (m *Mover) pass(ctx context.Context, hops []gmg.Link, p Priority, f func() 
 
 func (m *Mover) count(route Route, n int64) { m.counters[route.Kind()].bytes.Add(n) }
 
-// buffer returns host memory of n bytes.
+// buffer returns host memory of n bytes. It goes back to staging unless a call on it failed: a device that hangs may still use it.
 func (m *Mover) buffer(n int64) *[]byte {
 	if b, ok := m.staging.Get().(*[]byte); ok && int64(cap(*b)) >= n {
 		*b = (*b)[:n]

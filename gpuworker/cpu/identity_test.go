@@ -23,6 +23,8 @@ type setting struct {
 	prefix     bool // the prompt's full pages come from another sequence
 	host       bool // hidden rows go through host memory
 	queue      gpuworker.Queue
+	// What happens before each token of the answer: the lane moves to another shape, the sequence to another lane.
+	reshape, migrate bool
 }
 
 // settings are the table: each is compared with every other.
@@ -44,6 +46,11 @@ func settings() []setting {
 		{name: "two cores", cores: 2},
 		{name: "three cores, beside 7 others", cores: 3, companions: 7},
 		{name: "borrowed", queue: gpuworker.QueueBorrowed},
+		{name: "lane changes its shape at each token", reshape: true, companions: 3},
+		{name: "lane changes its shape while the prompt is read", reshape: true, chunk: 3},
+		{name: "migrated at each token between lanes of other shapes", migrate: true, cuts: []int{50}, companions: 3},
+		{name: "migrated while the prompt is read", migrate: true, chunk: 17},
+		{name: "migrated, reshaped, preempted, prefix reused", migrate: true, reshape: true, preempt: true, prefix: true, chunk: 16, companions: 1},
 		{name: "portable kernels", kernels: "portable"},
 		{name: "portable kernels, two cores, beside others", kernels: "portable", cores: 2, companions: 1, chunk: 17},
 	}
@@ -95,10 +102,11 @@ func (s setting) generate(t *testing.T, m *model.Model, prompt []int32, n int) o
 		parts = append(parts, enginetest.Part{Sequence: seq, Rows: chunk})
 	}
 	dropped := false
+	mover := s.mover(t, m, e, seq, parts)
 	for len(seq.Answer()) < n {
-		e.Step(parts...)
+		mover.next().Step(mover.parts...)
 		if s.preempt && !dropped && len(seq.Answer()) == n/2 {
-			e.Drop(seq)
+			mover.engine.Drop(seq)
 			dropped = true
 		}
 	}

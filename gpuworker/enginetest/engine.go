@@ -26,6 +26,7 @@ type Config struct {
 type Engine struct {
 	t      testing.TB
 	config Config
+	model  *model.Model
 	graph  *gmg.Graph
 	slices []*gpuworker.SliceRunner
 	free   []int32 // pages
@@ -51,26 +52,9 @@ func (s *Sequence) Answer() []int32 { return s.Tokens[s.Prompt:] }
 // New loads a model. Everything is released when the test ends.
 func New(t testing.TB, m *model.Model, c Config) *Engine {
 	t.Helper()
-	e := &Engine{t: t, config: c, graph: m.Graph, refs: make([]int, c.KVBlocks)}
-	from := 0
-	for i, d := range c.Devices {
-		to := len(m.Graph.Stages)
-		if i < len(c.Cuts) {
-			to = c.Cuts[i]
-		}
-		s, err := gpuworker.LoadSlice(t.Context(), d, m, gpuworker.SliceConfig{Graph: m.Graph, Stages: gmg.Range{From: from, To: to}, KVBlocks: c.KVBlocks,
-			MaxRows: c.MaxRows, MaxLogits: c.MaxLogits}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		e.slices = append(e.slices, s)
-		from = to
-	}
+	e := &Engine{t: t, config: c, model: m, graph: m.Graph, refs: make([]int, c.KVBlocks)}
+	e.slices = e.load(nil)
+	t.Cleanup(func() { e.close(e.slices) })
 	for i := c.KVBlocks - 1; i >= 0; i-- {
 		e.free = append(e.free, int32(i))
 	}
@@ -98,12 +82,16 @@ func (e *Engine) Share(to, from *Sequence) {
 
 // Drop takes a sequence's pages away, as preemption does; it is recomputed from prompt and answer.
 func (e *Engine) Drop(s *Sequence) {
-	for _, p := range s.pages {
+	e.release(s.pages)
+	s.pages, s.Computed = nil, 0
+}
+
+func (e *Engine) release(pages []int32) {
+	for _, p := range pages {
 		if e.refs[p]--; e.refs[p] == 0 {
 			e.free = append(e.free, p)
 		}
 	}
-	s.pages, s.Computed = nil, 0
 }
 
 // Part is a sequence's share of a step: up to Rows of its tokens that aren't computed yet.

@@ -26,6 +26,7 @@ type program struct {
 	kv, in, out, logits *hostmem.Buffer
 	workspace           *hostmem.Buffer
 	blockBytes          int64
+	stages              []int64 // where in a KV page each stage that attends has its part
 }
 
 // Stages implements gpuworker.Program.
@@ -47,8 +48,8 @@ func (d *Device) compile(spec gpuworker.ProgramSpec) (*program, error) {
 	}
 	if g.KVBytesPerToken(spec.Stages) > 0 {
 		p.blockBytes = d.KVBlockBytes(g, spec.Stages)
-		if p.blockBytes < gpuworker.BlockTokens*hashBytes {
-			return nil, fmt.Errorf("KV pages of %d bytes can't hold a hash a token: %w", p.blockBytes, gpuworker.ErrNotSupported)
+		if err := p.findStages(); err != nil {
+			return nil, err
 		}
 	}
 	hidden := int64(spec.MaxRows) * int64(g.Hidden) * activationBytes
@@ -78,6 +79,24 @@ func (d *Device) compile(spec gpuworker.ProgramSpec) (*program, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// findStages notes where each stage's part of a KV page lies.
+func (p *program) findStages() error {
+	at := int64(0)
+	for stage := p.spec.Stages.From; stage < p.spec.Stages.To; stage++ {
+		one := gmg.Range{From: stage, To: stage + 1}
+		if p.spec.Graph.KVBytesPerToken(one) == 0 {
+			continue
+		}
+		bytes := p.device.KVBlockBytes(p.spec.Graph, one)
+		if bytes < gpuworker.BlockTokens*hashBytes {
+			return fmt.Errorf("a layer's KV pages of %d bytes can't hold a hash a token: %w", bytes, gpuworker.ErrNotSupported)
+		}
+		p.stages = append(p.stages, at)
+		at += bytes
+	}
+	return nil
 }
 
 func (p *program) checkWeights() error {
@@ -141,7 +160,7 @@ func (s *step) compute() {
 			row := span.First + r
 			own, chain := s.input(row)
 			if s.kv != nil {
-				chain = s.extend(span, span.Start+r, own)
+				chain = s.extend(span, span.Start+r, own, chain)
 			}
 			if s.out != nil {
 				s.leave(row, own, chain)
@@ -173,17 +192,26 @@ func (s *step) leave(row int, own, chain uint64) {
 	binary.LittleEndian.PutUint64(at[hashBytes:], chain)
 }
 
-// extend hashes a token to what the KV pages hold of its sequence, and puts the result there, where the token's keys and values would be.
-func (s *step) extend(span *gpuworker.Span, position int, own uint64) uint64 {
+// extend hashes a token to what each layer's KV pages hold of its sequence, and puts the result there, where the token's keys and values would be. All
+// layers of a lane come to the same hash; where one doesn't, because its pages hold something else, the answer is another one too.
+func (s *step) extend(span *gpuworker.Span, position int, own, chain uint64) uint64 {
 	var word [hashBytes]byte
-	var before uint64
-	if position > 0 {
-		s.kv.ReadAt(s.kvOffset(span, position-1), word[:])
-		before = binary.LittleEndian.Uint64(word[:])
+	for _, stage := range s.stages {
+		var before uint64
+		if position > 0 {
+			s.kv.ReadAt(s.kvOffset(span, position-1)+stage, word[:])
+			before = binary.LittleEndian.Uint64(word[:])
+		}
+		next := mix(before ^ mix(own+uint64(position)))
+		binary.LittleEndian.PutUint64(word[:], next)
+		s.kv.WriteAt(s.kvOffset(span, position)+stage, word[:])
+		switch {
+		case chain == 0:
+			chain = next
+		case chain != next:
+			chain = mix(chain ^ next)
+		}
 	}
-	chain := mix(before ^ mix(own+uint64(position)))
-	binary.LittleEndian.PutUint64(word[:], chain)
-	s.kv.WriteAt(s.kvOffset(span, position), word[:])
 	return chain
 }
 
