@@ -309,9 +309,6 @@ func (s *Scheduler) Offer(free int) {
 // Held is how many pages are held (Config.CountOnly).
 func (s *Scheduler) Held() int { return int(s.pool.size - s.pool.free) }
 
-// SetMicroBatches sets Config.MicroBatches while running.
-func (s *Scheduler) SetMicroBatches(n int) { s.config.MicroBatches = max(n, 1) }
-
 // Limit sets Config.MaxSequences while running; who runs already goes on.
 func (s *Scheduler) Limit(maxSequences int) {
 	s.config.MaxSequences = maxSequences

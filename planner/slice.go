@@ -37,14 +37,15 @@ func sliceEntry() entry {
 		name: "slice",
 		knobs: []knob{
 			budget(),
-			{name: "group", otherwise: 0, low: 0, high: 1024, tries: []float64{0, 4, 8}},
+			{name: "group", otherwise: 8, low: 0, high: 1024, tries: []float64{0, 8}},
 			{name: "bigPct", otherwise: 50, low: 0, high: 100, tries: []float64{0, 50}},
-			{name: "depth", otherwise: 1, low: 1, high: 16},
+			{name: "depth", otherwise: 0, low: 0, high: 16},
 			{name: "prompts", otherwise: 8, low: 1, high: 16},
-			{name: "keepPct", otherwise: 50, low: 1, high: 95},
+			{name: "keepPct", otherwise: 35, low: 1, high: 95, tries: []float64{35, 50}},
 			{name: "periodMs", otherwise: 100, low: 0, high: 60_000},
+			{name: "gainPct", otherwise: 0.02, low: 0, high: 100},
 			{name: "steps", otherwise: 1500, low: 0, high: 1e9},
-			onOff("urgent"), onOff("migrate"), onOff("replicate"), onOff("evict"), onOff("predict"), onOff("batches"), onOff("separate"),
+			onOff("urgent"), onOff("migrate"), onOff("replicate"), onOff("evict"), onOff("predict"), onOff("spread"), {name: "separate", otherwise: 0, low: 0, high: 1},
 		},
 		make: func(k Knobs) Policy { return &slice{base: base{"slice", k}} },
 	}
@@ -57,10 +58,7 @@ func (p *slice) PeriodNs() int64 { return int64(p.knobs["periodMs"] * 1e6) }
 func (p *slice) Place(c *Cluster, past *Past) (*Start, error) {
 	p.c, p.past = c, past
 	p.reckon()
-	st := &Start{Lanes: make([][]whatif.LaneSpec, len(c.Tenants)), Order: whatif.OrderSlack}
-	if p.knobs["urgent"] > 0 {
-		st.Order = whatif.OrderUrgent
-	}
+	st := &Start{Lanes: make([][]whatif.LaneSpec, len(c.Tenants)), Order: p.order()}
 	room := NewRoom(c)
 	busy := make([]float64, len(c.Devices))
 	if err := p.placeSpread(st, room, busy); err != nil {
@@ -178,8 +176,8 @@ func (p *slice) lane(tenant int, devices []int) whatif.LaneSpec {
 	b := &l.Batching
 	b.Watermark = watermarkPages
 	if len(devices) > 1 {
-		b.Separate, b.MicroBatches = p.knobs.Int("prompts"), p.knobs.Int("depth")
-		b.InFlight = b.Separate + max(b.MicroBatches, maxDepth)
+		b.Separate, b.MicroBatches = p.knobs.Int("prompts"), p.depth()
+		b.InFlight = b.Separate + b.MicroBatches
 	} else if p.knobs["separate"] > 0 {
 		b.Separate, b.InFlight = 1, 2
 		b.Overlap = overlapPrompts
@@ -187,8 +185,17 @@ func (p *slice) lane(tenant int, devices []int) whatif.LaneSpec {
 	return l
 }
 
-// maxDepth is the most steps of decodes that a spread lane has in flight.
-const maxDepth = 4
+// depth is into how many steps a spread lane's decodes are cut. Where all lanes are spread they fill each other's gaps, and one step reads the weights once;
+// beside copies two keep a lane's devices busier.
+func (p *slice) depth() int {
+	switch {
+	case p.knobs["depth"] > 0:
+		return p.knobs.Int("depth")
+	case p.knobs["bigPct"] == 0:
+		return 1
+	}
+	return 2
+}
 
 // headLayers is how many layers the head is worth when layers are shared out: it is read for every step of decodes.
 const headLayers = 2

@@ -13,11 +13,11 @@ type search struct {
 	rate    []float64        // requests per second of each tenant, smoothed
 	busyNs  []int64          // by device, at lastNs
 	busy    []float64        // share of time of each device, smoothed
-	idle    []int64          // by tenant: when it was last seen to have work
 	restNs  []int64          // by tenant: no other lane before
-	rests   map[[2]int]int64 // by tenant and lane: no other cut before
+	rests   map[[2]int]int64 // by tenant and lane: no other shape before
 	spec    *whatif.Spec
 	scratch whatif.State
+	seen    [][2]int64 // by tenant: limits of TTFT and TPOT that its requests had
 }
 
 const (
@@ -26,22 +26,66 @@ const (
 	busyWindowNs = 2e9
 	// restLaneNs is how long a tenant that got a lane waits for the next one, so that plans don't thrash.
 	restLaneNs = 1_000_000_000
-	// idleLaneNs is how long a lane must have had nothing to do before its memory may go to another tenant.
-	idleLaneNs = 3_000_000_000
 )
 
-// Plan implements Policy.
+// candidate is a change that might help.
+type candidate struct {
+	actions []whatif.Action
+	kind    string
+	tenant  int
+	reason  string
+	taken   func() // notes that it was chosen
+}
+
+// Plan implements Policy. Migrations, which cost next to nothing, follow from the state; everything else is a candidate that is tried on a forecast, and the
+// best one is taken if it is clearly better than no change. What a search costs is bounded by the knob steps.
 func (p *slice) Plan(s *whatif.State) []Decision {
 	p.follow(s)
 	var out []Decision
-	if p.knobs["batches"] > 0 {
-		out = p.rebatch(s, out)
-	}
 	if p.knobs["migrate"] > 0 {
 		out = p.balance(s, out)
 	}
-	if p.knobs["replicate"] > 0 {
-		out = p.grow(s, out)
+	list := p.grow(s, nil)
+	if p.knobs["spread"] > 0 {
+		list = p.reshape(s, list)
+	}
+	if len(list) > maxCandidates {
+		list = list[:maxCandidates]
+	}
+	if len(list) == 0 {
+		return out
+	}
+	if p.knobs["steps"] == 0 { // nothing is forecast: the first candidate is believed
+		return p.take(&list[0], 0, 0, out)
+	}
+	f := p.look(s, len(list))
+	if f == nil {
+		return out
+	}
+	best, most := -1, 0.0
+	for i := range list {
+		if gain, ok := f.try(soon(list[i].actions)...); ok && gain > most {
+			best, most = i, gain
+		}
+	}
+	if best < 0 || !f.better(most) {
+		return out
+	}
+	return p.take(&list[best], most, f.untilNs-s.NowNs, out)
+}
+
+// maxCandidates is how many changes are tried in one search.
+const maxCandidates = 4
+
+// take makes decisions of a candidate.
+func (p *slice) take(c *candidate, gain float64, horizonNs int64, out []Decision) []Decision {
+	c.taken()
+	for _, a := range c.actions {
+		d := Decision{Action: a, Kind: c.kind, Tenant: c.tenant, Reason: c.reason, GoodTokens: gain, HorizonNs: horizonNs}
+		if r, ok := a.(whatif.RemoveLane); ok {
+			d.Kind, d.Tenant = "evict", r.Tenant
+		}
+		out = append(out, d)
 	}
 	return out
 }
@@ -51,6 +95,7 @@ func (p *slice) follow(s *whatif.State) {
 	if p.arrived == nil {
 		p.rests = map[[2]int]int64{}
 		p.arrived, p.rate, p.restNs = make([]int64, len(s.Tenants)), make([]float64, len(s.Tenants)), make([]int64, len(s.Tenants))
+		p.seen = make([][2]int64, len(s.Tenants))
 		p.busyNs, p.busy = make([]int64, len(s.Devices)), make([]float64, len(s.Devices))
 		for i := range p.rate {
 			p.rate[i] = p.past.tenant(i).RequestsPerS
@@ -66,6 +111,11 @@ func (p *slice) follow(s *whatif.State) {
 		now := float64(s.Tenants[i].Arrived-p.arrived[i]) / dt * 1e9
 		p.rate[i] += w * (now - p.rate[i])
 		p.arrived[i] = s.Tenants[i].Arrived
+		for k := range s.Tenants[i].Lanes {
+			if q := s.Tenants[i].Lanes[k].Sequences; len(q) > 0 {
+				p.seen[i] = [2]int64{q[0].TTFTLimitNs, q[0].TPOTLimitNs}
+			}
+		}
 	}
 	w = min(1, dt/busyWindowNs)
 	for d := range s.Devices {
@@ -85,57 +135,8 @@ func pace(l *whatif.LaneState) float64 {
 	return 0
 }
 
-// rebatch cuts the decodes of spread lanes into more steps where they are late, as shorter steps follow each other over the devices, and into fewer where
-// there is time, as every step reads the weights anew.
-func (p *slice) rebatch(s *whatif.State, out []Decision) []Decision {
-	for ti := range s.Tenants {
-		for k := range s.Tenants[ti].Lanes {
-			l := &s.Tenants[ti].Lanes[k]
-			c := l.Spec.Batching
-			if l.Phase != whatif.LaneServing || c.Separate == 0 || l.Load.Devices < 2 {
-				continue
-			}
-			n, x := c.MicroBatches, pace(l)
-			switch {
-			case x > latePace && p.busiest(l) < idleBusy && n < c.InFlight-c.Separate && l.Load.Running > 2*n:
-				n++
-			case (x < earlyPace || p.busiest(l) > fullBusy) && n > 1:
-				n--
-			default:
-				continue
-			}
-			if s.NowNs < p.rested(ti, k) {
-				continue
-			}
-			p.rests[[2]int{ti, k}] = s.NowNs + restBatchesNs
-			out = append(out, Decision{
-				Action: whatif.SetBatches{Tenant: ti, Lane: k, MicroBatches: n}, Kind: "rebatch", Tenant: ti,
-				Reason: fmt.Sprintf("steps of lane %d take %.0f %% of the time that its answers have for a token", k, 100*x),
-			})
-		}
-	}
-	return out
-}
-
-// busiest is how busy the busiest device of a lane is.
-func (p *slice) busiest(l *whatif.LaneState) float64 {
-	most := 0.0
-	for _, sl := range l.Spec.Ranks[0].Slices {
-		most = max(most, p.busy[sl.Device])
-	}
-	return most
-}
-
-// rested is when a lane may be cut anew.
+// rested is when a lane may change its shape again.
 func (p *slice) rested(tenant, lane int) int64 { return p.rests[[2]int{tenant, lane}] }
-
-const (
-	latePace      = 0.85
-	earlyPace     = 0.45
-	idleBusy      = 0.7
-	fullBusy      = 0.9
-	restBatchesNs = 1_000_000_000
-)
 
 // movesATime is how many sequences of a tenant may be on their way at once.
 const movesATime = 4
@@ -211,9 +212,12 @@ func (p *slice) toMove(from, to *whatif.LaneState) *whatif.SequenceState {
 	return best
 }
 
-// grow gives the tenant under the most pressure another lane where memory is free, or where a lane that idles can go.
-func (p *slice) grow(s *whatif.State, out []Decision) []Decision {
-	ti, most := -1, 0.5
+// grow would give the tenant under the most pressure another lane where memory is free, or where a lane that idles can go.
+func (p *slice) grow(s *whatif.State, out []candidate) []candidate {
+	if p.knobs["replicate"] == 0 {
+		return out
+	}
+	ti, most := -1, leastPressure
 	for i := range s.Tenants {
 		if x := p.pressure(&s.Tenants[i], i); x > most && s.NowNs >= p.restNs[i] && !loading(&s.Tenants[i]) {
 			ti, most = i, x
@@ -223,25 +227,63 @@ func (p *slice) grow(s *whatif.State, out []Decision) []Decision {
 		return out
 	}
 	d, victim := p.room(s, ti)
-	if d < 0 {
+	if d < 0 || victim.lane >= 0 && p.knobs["evict"] == 0 {
 		return out
 	}
-	p.restNs[ti] = s.NowNs + restLaneNs
-	if victim.lane >= 0 {
-		if p.knobs["evict"] == 0 {
-			return out
-		}
-		out = append(out, Decision{
-			Action: whatif.RemoveLane{Tenant: victim.tenant, Lane: victim.lane}, Kind: "evict", Tenant: victim.tenant,
-			Reason: fmt.Sprintf("lane %d idles on %s, where tenant %s needs the memory", victim.lane, p.c.Devices[d].ID, p.c.Tenants[ti].ID),
-		})
-	}
 	load := int64(float64(p.cost[ti].weights) / p.c.Devices[d].LoadBytesPerS * 1e9)
-	return append(out, Decision{
-		Action: whatif.AddLane{Tenant: ti, Lane: p.lane(ti, []int{d}), LoadNs: load}, Kind: "replicate", Tenant: ti,
-		Reason: fmt.Sprintf("its requests are forecast to wait for %.0f %% of what they may; %s is %.0f %% busy", 100*most, p.c.Devices[d].ID, 100*p.busy[d]),
-	})
+	c := candidate{
+		kind: "replicate", tenant: ti, taken: func() { p.restNs[ti] = s.NowNs + restLaneNs },
+		reason: fmt.Sprintf("its next request would wait for %.0f %% of what it may; %s is %.0f %% busy", 100*most, p.c.Devices[d].ID, 100*p.busy[d]),
+	}
+	if victim.lane >= 0 {
+		c.actions = append(c.actions, whatif.RemoveLane{Tenant: victim.tenant, Lane: victim.lane})
+		c.reason += fmt.Sprintf("; lane %d of %s idles there and goes", victim.lane, p.c.Tenants[victim.tenant].ID)
+	}
+	c.actions = append(c.actions, whatif.AddLane{Tenant: ti, Lane: p.lane(ti, []int{d}), LoadNs: load})
+	return append(out, c)
 }
+
+// leastPressure is the share of a TTFT limit that a tenant's next request must be predicted to wait before another lane is thought of.
+const leastPressure = 0.5
+
+// reshape would spread a lane whose requests wait for pages over its device's neighbours, live.
+func (p *slice) reshape(s *whatif.State, out []candidate) []candidate {
+	for ti := range s.Tenants {
+		t := &s.Tenants[ti]
+		for k := range t.Lanes {
+			l := &t.Lanes[k]
+			if l.Phase != whatif.LaneServing || l.Load.Devices > 1 || l.Load.Waiting == 0 || freeShare(l) > 0.05 || s.NowNs < p.rested(ti, k) {
+				continue
+			}
+			devices := p.neighbours(l.Load.Device, len(p.c.Tenants[ti].Graph.Stages), ti)
+			if len(devices) < 2 {
+				continue
+			}
+			to := p.lane(ti, devices)
+			load := int64(float64(p.cost[ti].weights) / float64(len(devices)) / p.c.Devices[devices[0]].LoadBytesPerS * 1e9)
+			out = append(out, candidate{
+				actions: []whatif.Action{whatif.Reshape{Moves: []whatif.MoveLane{{Tenant: ti, Lane: k, To: to, LoadNs: load}}}}, kind: "spread", tenant: ti,
+				reason: fmt.Sprintf("%d requests of lane %d wait for pages on %s; over %d devices it has those of all", l.Load.Waiting, k, p.c.Devices[l.Load.Device].ID, len(devices)),
+				taken:  func() { p.rests[[2]int{ti, k}] = s.NowNs + restLaneNs },
+			})
+		}
+	}
+	return out
+}
+
+// neighbours are the devices that a lane on one device could be spread over: the block of spreadOver that it belongs to.
+func (p *slice) neighbours(device, stages, tenant int) []int {
+	k := min(spreadOver, len(p.c.Devices), stages)
+	first := min(device/k*k, len(p.c.Devices)-k)
+	out := make([]int, k)
+	for i := range out {
+		out[i] = first + (i+tenant)%k
+	}
+	return out
+}
+
+// spreadOver is how many devices a lane is spread over at run time.
+const spreadOver = 8
 
 func loading(t *whatif.TenantState) bool {
 	for k := range t.Lanes {

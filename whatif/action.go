@@ -221,7 +221,7 @@ func (w *island) absorb(o *island) {
 	w.absorbMoves(o, lanes, tenants)
 	w.lanes, w.tenants = append(w.lanes, o.lanes...), append(w.tenants, o.tenants...)
 	w.now, w.seq = max(w.now, o.now), max(w.seq, o.seq)
-	w.operators, w.steps, w.leaps = w.operators+o.operators, w.steps+o.steps, w.leaps+o.leaps
+	w.operators, w.steps, w.leaps, w.runs = w.operators+o.operators, w.steps+o.steps, w.leaps+o.leaps, w.runs+o.runs
 }
 
 func deviceMap(from, to []device) []int32 {

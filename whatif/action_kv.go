@@ -15,13 +15,6 @@ type Reshape struct {
 	Moves []MoveLane
 }
 
-// SetBatches cuts the decodes of a lane whose prompts are separate into another number of steps that follow each other over its devices. A tenant knows
-// it from its next step on.
-type SetBatches struct {
-	Tenant, Lane int
-	MicroBatches int
-}
-
 // Throttle limits how many sequences a tenant may have running on each lane; 0 lifts the limit. Who runs already goes on.
 type Throttle struct {
 	Tenant       int

@@ -63,6 +63,7 @@ func (w *island) deviceAt(id int) int32 {
 func (w *island) start(di int32, r run) {
 	d := &w.devices[di]
 	d.busy, d.current = true, r
+	w.runs++
 	d.generation++
 	d.current.startNs, d.current.beganNs = w.now, w.now
 	w.bind(d)

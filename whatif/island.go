@@ -22,6 +22,7 @@ type island struct {
 	operators int64
 	steps     int64
 	leaps     int64
+	runs      int64 // that began on devices
 	timeline  []Segment
 	horizon   int64 // events up to here are run
 	moves     []migration
@@ -159,7 +160,7 @@ func (w *island) at(t int64, what eventKind, a, b int32) {
 
 // clone copies an island so that the copy and the original change independently. Records and the timeline stay behind.
 func (w *island) clone() *island {
-	c := &island{spec: w.spec, paths: w.paths, mode: w.mode, now: w.now, seq: w.seq, operators: w.operators, steps: w.steps, leaps: w.leaps}
+	c := &island{spec: w.spec, paths: w.paths, mode: w.mode, now: w.now, seq: w.seq, operators: w.operators, steps: w.steps, leaps: w.leaps, runs: w.runs}
 	c.events = append(eventHeap(nil), w.events...)
 	c.links = append([]link(nil), w.links...)
 	c.devices = append([]device(nil), w.devices...)

@@ -96,19 +96,11 @@ func (w *island) fitsAfter(r *reshape, lanes []*LaneSpec) error {
 // reshape stops the old lanes once the new ones are loaded.
 func (w *island) reshape(at int32) {
 	r := &w.reshapes[at]
-	lanes := make([]*LaneSpec, len(r.to))
-	for i, li := range r.to {
-		lanes[i] = w.lanes[li].spec
-	}
 	for _, li := range r.from {
 		if !w.lanes[li].serves() {
 			w.giveUp(r)
 			return
 		}
-	}
-	if w.fitsAfter(r, lanes) != nil {
-		w.giveUp(r) // others took the memory meanwhile
-		return
 	}
 	r.waiting = true
 	for _, li := range r.from {
@@ -117,10 +109,17 @@ func (w *island) reshape(at int32) {
 	w.tryReshape(at)
 }
 
+// giveUp leaves everything as it was.
 func (w *island) giveUp(r *reshape) {
 	r.done = true
 	for _, li := range r.to {
 		w.lanes[li].state = laneGone
+	}
+	for _, li := range r.from {
+		if l := &w.lanes[li]; l.moving {
+			l.moving = false
+			w.pump(li)
+		}
 	}
 }
 
@@ -141,6 +140,14 @@ func (w *island) tryReshape(at int32) {
 		if w.lanes[li].flying > 0 {
 			return
 		}
+	}
+	lanes := make([]*LaneSpec, len(r.to))
+	for i, li := range r.to {
+		lanes[i] = w.lanes[li].spec
+	}
+	if w.fitsAfter(r, lanes) != nil {
+		w.giveUp(r) // others took the memory while the weights came
+		return
 	}
 	r.done = true
 	taken := make([][]parked, len(r.from))
