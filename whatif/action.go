@@ -40,7 +40,7 @@ type MoveLane struct {
 	LoadNs       int64
 }
 
-// Action is a change of placement: AddLane, RemoveLane or MoveLane.
+// Action is a change of what lies or runs where: the types of this package with an apply method.
 type Action interface {
 	apply(s *Sim) error
 }
@@ -273,20 +273,26 @@ func (w *island) reserveSlice(sl *SliceSpec, weights int64) error {
 		if !d.accounted {
 			continue
 		}
-		for _, part := range []struct {
-			class gmg.MemoryClass
-			bytes int64
-		}{{gmg.MemWeights, weights}, {gmg.MemKV, sl.KVBytes}} {
-			next, err := d.ledger.Reserve(part.class, part.bytes)
-			if err != nil {
-				if d.shortage.Bytes == 0 {
-					d.shortage = Shortage{w.now, w.spec.Devices[id].ID, part.class.String(), part.bytes, d.ledger.Free()}
-				}
-				return fmt.Errorf("%w: %s: %v", ErrMemory, w.spec.Devices[id].ID, err)
-			}
-			d.ledger = next
+		if err := w.take(d, gmg.MemWeights, weights); err != nil {
+			return err
+		}
+		if err := w.take(d, gmg.MemKV, sl.KVBytes); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// take reserves bytes of an accounted device, or notes the shortage.
+func (w *island) take(d *device, class gmg.MemoryClass, bytes int64) error {
+	next, err := d.ledger.Reserve(class, bytes)
+	if err != nil {
+		if d.shortage.Bytes == 0 {
+			d.shortage = Shortage{w.now, w.spec.Devices[d.id].ID, class.String(), bytes, d.ledger.Free()}
+		}
+		return fmt.Errorf("%w: %s: %v", ErrMemory, w.spec.Devices[d.id].ID, err)
+	}
+	d.ledger = next
 	return nil
 }
 
@@ -345,6 +351,7 @@ func (w *island) retire(li int32) {
 	l := &w.lanes[li]
 	l.state = laneGone
 	w.charge(l)
+	w.endHelpers(l)
 	if !l.held {
 		return
 	}

@@ -68,6 +68,9 @@ func (w *island) start(di int32, r run) {
 	d.current.startNs, d.current.beganNs = w.now, w.now
 	w.bind(d)
 	w.at(w.now+w.until(d), eventRun, di, d.generation)
+	if len(w.lanes[r.lane].helpers) > 0 {
+		w.callHelpers(&r)
+	}
 }
 
 // until is how long the current run goes on until its next event: one operator in exact mode, else all that is left of it.
@@ -78,7 +81,7 @@ func (w *island) until(d *device) int64 {
 		return d.operatorNs(f)
 	}
 	if r.pc <= 0 {
-		ns := f.total[r.slice]
+		ns := w.operatorsNs(r)
 		if r.pc < 0 {
 			ns += f.lead(r.slice)
 		}
@@ -89,6 +92,15 @@ func (w *island) until(d *device) int64 {
 		ns += d.ns[op]
 	}
 	return ns
+}
+
+// operatorsNs is what all operators of a run take.
+func (w *island) operatorsNs(r *run) int64 {
+	f := &w.lanes[r.lane].flights[r.flight]
+	if r.helper > 0 {
+		return f.shares[r.helper-1].total[r.slice]
+	}
+	return f.total[r.slice]
 }
 
 // spend books time of the current run.
@@ -213,7 +225,9 @@ func (w *island) endRun(di int32) {
 		d.queue = d.queue[:len(d.queue)-1]
 		w.start(di, next)
 	}
-	w.sliceDone(r.lane, r.flight, r.slice)
+	if w.joined(&r) {
+		w.sliceDone(r.lane, r.flight, r.slice)
+	}
 	w.leap(di)
 }
 
@@ -227,12 +241,23 @@ func (w *island) send(from, to int, bytes int64) int64 {
 	if !ok {
 		return w.now
 	}
-	l, s := &w.links[at], &w.spec.Links[id]
+	l := &w.links[at]
+	w.occupy(l, bytes)
+	return l.freeAt + w.spec.Links[id].LatencyNs
+}
+
+// occupy gives a link bytes to carry after those that it has already, and returns when it starts with them.
+func (w *island) occupy(l *link, bytes int64) int64 {
 	start := max(w.now, l.freeAt)
-	l.freeAt = start + int64(math.Ceil(float64(bytes)/s.BandwidthBytesPerS*1e9))
+	l.freeAt = start + w.spec.Links[l.id].carryNs(bytes)
 	l.bytes += bytes
 	if w.spec.KeepTimeline {
 		w.timeline = append(w.timeline, Segment{Device: -1, Link: l.id, StartNs: start, EndNs: l.freeAt, Bytes: bytes})
 	}
-	return l.freeAt + s.LatencyNs
+	return start
+}
+
+// carryNs is how long bytes occupy a link.
+func (l *LinkSpec) carryNs(bytes int64) int64 {
+	return int64(math.Ceil(float64(bytes) / l.BandwidthBytesPerS * 1e9))
 }

@@ -20,6 +20,10 @@ const (
 	eventWarm                      // a: lane; its first step is launched
 	eventMigrate                   // a: of island.moves; its next stage
 	eventReshape                   // a: of island.reshapes; its lanes are loaded
+	eventRows                      // a: lane, b: share; a helper's rows leave for it
+	eventShare                     // a: lane, b: share; the first of them are there
+	eventBack                      // a: lane, b: share; the last results are back
+	eventLoaded                    // a: lane, b: helper; its copy of the weights is loaded
 )
 
 func (e *event) before(o *event) bool {

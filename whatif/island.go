@@ -31,6 +31,7 @@ type island struct {
 	released  bool             // pages of a shared pool came free while the event was handled
 	arrival   Arrival          // scratch of the router
 	stepsOf   []*batching.Step // scratch
+	decodes   []decode         // scratch
 }
 
 // device runs one thing at a time.
@@ -53,6 +54,7 @@ type device struct {
 type run struct {
 	lane, slice int32
 	flight      int32
+	helper      int32 // 0: the slice's own; else 1 + the lane's helper whose share this is
 	order       uint64
 	borrowed    bool
 	queuedNs    int64
@@ -82,7 +84,10 @@ type flight struct {
 	number uint64    // of the lane's flights, from 1
 	formed int64
 	used   bool
-	done   bool // through the last slice, waiting for its turn to complete
+	done   bool    // through the last slice, waiting for its turn to complete
+	shares []share // by helper of the lane
+	out    int32   // helpers of the current slice that are not through
+	ended  bool    // the current slice's own run has ended before they have
 }
 
 // lane is a copy of a tenant's model.
@@ -112,6 +117,7 @@ type lane struct {
 	decodeNs int64  // what its last step of decodes took on its devices
 	lastDue  int64  // OrderSlack: of the newest step in flight that later ones must not overtake
 	prompts  int    // steps of prompts in flight
+	helpers  []helper
 }
 
 type laneState uint8
@@ -134,6 +140,7 @@ type liveRequest struct {
 	preemptions      int32
 	todo             int32 // tokens to be scheduled before its next sample, while there are any beyond a decode's one
 	migrating        bool
+	lent             int32 // 1 + the helper that holds its KV, 0: none
 	arrival, queued  int64
 	scheduled, first int64
 }
@@ -191,6 +198,10 @@ func (w *island) clone() *island {
 func (w *island) bind(d *device) {
 	r := &d.current
 	l := &w.lanes[r.lane]
+	if r.helper > 0 {
+		d.sequence, d.ns = l.helpers[r.helper-1].slices[r.slice].sequence, l.flights[r.flight].shares[r.helper-1].ns[r.slice]
+		return
+	}
 	d.sequence, d.ns = l.spec.Ranks[0].Slices[r.slice].Program.sequence, l.flights[r.flight].ns[r.slice]
 }
 
@@ -204,10 +215,13 @@ func (l *lane) cloneInto(c *lane) {
 		c.live[r] = append([]liveRequest(nil), l.live[r]...)
 		c.inbox[r] = append([]int32(nil), l.inbox[r]...)
 	}
+	c.helpers = append([]helper(nil), l.helpers...)
 	c.flights = make([]flight, len(l.flights))
 	for i := range l.flights {
 		f, o := &c.flights[i], &l.flights[i]
-		*f = flight{ahead: o.ahead, due: o.due, number: o.number, formed: o.formed, used: o.used, done: o.done, lag: append([]int64(nil), o.lag...), took: append([]bool(nil), o.took...), shapes: append([]Shape(nil), o.shapes...), total: append([]int64(nil), o.total...)}
+		*f = *o // and what it refers to
+		f.lag, f.took, f.shapes = append([]int64(nil), o.lag...), append([]bool(nil), o.took...), append([]Shape(nil), o.shapes...)
+		f.total, f.shares = append([]int64(nil), o.total...), cloneShares(o.shares)
 		f.steps = make([]batching.Step, len(o.steps))
 		for r := range o.steps {
 			f.steps[r].ID, f.steps[r].Tokens = o.steps[r].ID, o.steps[r].Tokens

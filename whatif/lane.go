@@ -110,6 +110,7 @@ func (w *island) takeIn(l *lane, rank int) {
 }
 
 func (l *lane) setLive(rank, slot int, r liveRequest) {
+	r.lent = 0 // all of its KV is in the lane
 	for len(l.live[rank]) <= slot {
 		l.live[rank] = append(l.live[rank], liveRequest{})
 	}
@@ -155,6 +156,9 @@ func (w *island) launch(li, at int32) {
 		}
 	}
 	l.cost(f)
+	if len(l.helpers) > 0 {
+		w.split(l, f)
+	}
 	if l.coldNs > 0 {
 		f.ahead += l.coldNs
 		l.warmAt, l.coldNs = w.now+l.coldNs, 0
@@ -262,6 +266,9 @@ func (w *island) settle(li int32) {
 	l := &w.lanes[li]
 	for f := l.throughFlight(); f != nil; f = l.throughFlight() {
 		f.done, f.used = false, false
+		if len(l.helpers) > 0 {
+			w.freeHelpers(l, f)
+		}
 		l.flying--
 		if l.prefills(f) {
 			l.prompts--

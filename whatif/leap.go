@@ -15,7 +15,8 @@ func (w *island) leap(di int32) {
 	if f.number == 1 && l.spec.ColdNs > 0 {
 		return // the first step of a lane that takes in running sequences is held up, the next ones aren't
 	}
-	if len(l.spec.Ranks[0].Slices) != 1 || l.flying != len(l.flights) || int(d.current.flight) != l.head || len(d.queue) != l.flying-1 || l.state != laneReady {
+	if len(l.spec.Ranks[0].Slices) != 1 || l.flying != len(l.flights) || int(d.current.flight) != l.head || len(d.queue) != l.flying-1 || l.state != laneReady ||
+		l.lends() {
 		return
 	}
 	w.offer(l)
@@ -75,7 +76,7 @@ func (w *island) nextBut(di int32) int64 {
 	return t
 }
 
-// closed says whether every lane with a slice on a device has all of its slices there.
+// closed says whether every lane with a slice or a helper on a device has nothing elsewhere.
 func (w *island) closed(device int) bool {
 	for i := range w.lanes {
 		l := &w.lanes[i]
@@ -85,6 +86,16 @@ func (w *island) closed(device int) bool {
 		here, elsewhere := false, false
 		for k := range l.spec.Ranks[0].Slices {
 			if l.spec.Ranks[0].Slices[k].Device == device {
+				here = true
+			} else {
+				elsewhere = true
+			}
+		}
+		for k := range l.helpers {
+			if l.helpers[k].state == helperGone {
+				continue
+			}
+			if l.helpers[k].device == device {
 				here = true
 			} else {
 				elsewhere = true

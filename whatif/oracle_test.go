@@ -19,6 +19,7 @@ type oracle struct {
 	moving  []oracleTransfer
 	out     [][]Record
 	orders  int
+	later   []oracleEvent
 }
 
 type oracleLane struct {
@@ -29,6 +30,8 @@ type oracleLane struct {
 	flying         []*oracleStep // oldest first
 	warmAt         int64         // 0 until the first step
 	held           bool          // until warmAt
+	helpers        []*oracleHelper
+	links          []LinkSpec
 }
 
 type oracleStep struct {
@@ -41,6 +44,10 @@ type oracleStep struct {
 	done   bool
 	order  int
 	queued int64
+	shares []*oracleShare
+	part   *oracleShare // of a helper's run
+	out    int          // shares of this slice that are not back
+	ended  bool
 }
 
 type oracleDevice struct {
@@ -60,7 +67,7 @@ func newOracle(s *Spec) *oracle {
 		t := &s.Tenants[ti]
 		o.out = append(o.out, make([]Record, len(t.Requests)))
 		for k := range t.Lanes {
-			l := &oracleLane{tenant: ti, number: k, spec: &t.Lanes[k]}
+			l := &oracleLane{tenant: ti, number: k, spec: &t.Lanes[k], links: s.Links}
 			for range t.Lanes[k].Ranks {
 				sch, err := batching.New(t.Lanes[k].Batching)
 				if err != nil {
@@ -111,6 +118,13 @@ func (o *oracle) run() {
 			if l.warmAt > o.now || l.warmAt == o.now && l.held {
 				consider(l.warmAt, func() { l.held = false; o.pump(l) })
 			}
+		}
+		if i := o.nextLater(); i >= 0 {
+			consider(o.later[i].at, func() {
+				e := o.later[i]
+				o.later = slices.Delete(o.later, i, i+1)
+				e.do()
+			})
 		}
 		if do == nil {
 			return
@@ -181,6 +195,7 @@ func (o *oracle) pump(l *oracleLane) {
 			s.cold, l.held = l.spec.ColdNs, true
 			l.warmAt = o.now + s.cold
 		}
+		o.splitStep(s)
 		l.flying = append(l.flying, s)
 		o.enqueue(s)
 	}
@@ -200,6 +215,12 @@ func (o *oracle) note(l *oracleLane, _ int, step *batching.Step) {
 // costOf is the time of the step's next operator: of the slowest rank.
 func (s *oracleStep) costOf() int64 {
 	p := s.program()
+	if s.part != nil {
+		return s.part.costOf(s.slice, s.op)
+	}
+	if s.op >= 0 && len(s.shares) > 0 {
+		return s.costWithHelpers()
+	}
 	if s.op < 0 {
 		layers := 0
 		for _, sl := range s.lane.spec.Ranks[0].Slices {
@@ -228,7 +249,23 @@ func (s *oracleStep) costOf() int64 {
 }
 
 func (s *oracleStep) program() *Program { return s.lane.spec.Ranks[0].Slices[s.slice].Program }
-func (s *oracleStep) device() int       { return s.lane.spec.Ranks[0].Slices[s.slice].Device }
+
+func (s *oracleStep) device() int {
+	if s.part != nil {
+		return s.part.helper.device
+	}
+	return s.lane.spec.Ranks[0].Slices[s.slice].Device
+}
+
+func (s *oracleStep) borrowed() bool { return s.part != nil || s.lane.spec.Borrowed }
+
+// operators is how many operators the run has.
+func (s *oracleStep) operators() int {
+	if s.part != nil {
+		return len(s.part.operators(s.slice))
+	}
+	return len(s.program().sequence)
+}
 
 func (o *oracle) enqueue(s *oracleStep) {
 	d := &o.devices[s.device()]
@@ -249,22 +286,23 @@ func (o *oracle) startNext(di int) {
 	best := 0
 	for i, s := range d.queue {
 		b := d.queue[best]
-		if !s.lane.spec.Borrowed && b.lane.spec.Borrowed || s.lane.spec.Borrowed == b.lane.spec.Borrowed && s.order < b.order {
+		if !s.borrowed() && b.borrowed() || s.borrowed() == b.borrowed() && s.order < b.order {
 			best = i
 		}
 	}
 	d.current = d.queue[best]
 	d.queue = slices.Delete(d.queue, best, best+1)
 	d.ends = o.now + d.current.costOf()
+	o.callHelpers(d.current)
 }
 
 func (o *oracle) operatorEnds(di int) {
 	d := &o.devices[di]
 	s := d.current
 	s.op++
-	if s.op < len(s.program().sequence) {
-		home := slices.ContainsFunc(d.queue, func(q *oracleStep) bool { return !q.lane.spec.Borrowed && q.queued < o.now })
-		if s.lane.spec.Borrowed && home {
+	if s.op < s.operators() {
+		home := slices.ContainsFunc(d.queue, func(q *oracleStep) bool { return !q.borrowed() && q.queued < o.now })
+		if s.borrowed() && home {
 			d.current = nil
 			d.queue = append(d.queue, s)
 			o.startNext(di)
@@ -279,6 +317,9 @@ func (o *oracle) operatorEnds(di int) {
 }
 
 func (o *oracle) sliceEnds(s *oracleStep) {
+	if !o.allEnded(s) {
+		return
+	}
 	l := s.lane
 	if s.slice+1 == len(l.spec.Ranks[0].Slices) {
 		s.done = true

@@ -19,10 +19,13 @@ type Program struct {
 // programBlock is one distinct block, whose operators' times are computed once a step.
 type programBlock struct {
 	costs  []Cost
-	shared []bool // the same on all ranks: experts and collectives
-	grows  []int  // operators whose time changes when only contexts grow
-	first  int    // index of its first operator among all distinct ones
+	kinds  []gmg.OpKind // OpInvalid: a collective
+	shared []bool       // the same on all ranks: experts and collectives
+	grows  []int        // operators whose time changes when only contexts grow
+	first  int          // index of its first operator among all distinct ones
 	repeat int64
+	// Of one row: what goes into attention (q, k and v) and what comes out; both 0 in a block without attention.
+	qkvBytes, attendedBytes int64
 }
 
 // opRef names a distinct operator.
@@ -73,11 +76,11 @@ func Compile(g *gmg.Graph, r gmg.Range, source CostSource, par Parallelism) (*Pr
 
 func compileBlock(b *gmg.Block, g *gmg.Graph, source CostSource, par Parallelism) (programBlock, error) {
 	var out programBlock
-	add := func(c Cost, shared bool) {
+	add := func(c Cost, kind gmg.OpKind, shared bool) {
 		if rows, ok := c.(rowsOnly); !ok || !rows.onlyRows() {
 			out.grows = append(out.grows, len(out.costs))
 		}
-		out.costs, out.shared = append(out.costs, c), append(out.shared, shared)
+		out.costs, out.kinds, out.shared = append(out.costs, c), append(out.kinds, kind), append(out.shared, shared)
 	}
 	row := float64(g.Hidden * activationBytes)
 	for i := range b.Operators {
@@ -88,14 +91,18 @@ func compileBlock(b *gmg.Block, g *gmg.Graph, source CostSource, par Parallelism
 		}
 		experts := op.Kind == gmg.OpExperts
 		if experts && par.Expert.Members > 1 {
-			add(collectiveCost{par.Expert, row + float64(op.Attrs.Experts*activationBytes), 1, true}, true)
+			add(collectiveCost{par.Expert, row + float64(op.Attrs.Experts*activationBytes), 1, true}, gmg.OpInvalid, true)
 		}
-		add(c, experts)
+		add(c, op.Kind, experts)
+		if op.Kind == gmg.OpAttention {
+			out.attendedBytes = int64(op.Attrs.Heads * op.Attrs.HeadDim * activationBytes)
+			out.qkvBytes = out.attendedBytes + int64(2*op.Attrs.KVHeads*op.Attrs.HeadDim*activationBytes)
+		}
 		if experts && par.Expert.Members > 1 {
-			add(collectiveCost{par.Expert, row, 1, true}, true)
+			add(collectiveCost{par.Expert, row, 1, true}, gmg.OpInvalid, true)
 		}
 		if par.Tensor.Members > 1 && (experts || op.Name == "o_proj" || op.Name == "down_proj") {
-			add(collectiveCost{par.Tensor, row, 2, false}, false)
+			add(collectiveCost{par.Tensor, row, 2, false}, gmg.OpInvalid, false)
 		}
 	}
 	return out, nil

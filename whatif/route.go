@@ -103,10 +103,9 @@ func (w *island) queueNs(d *device) int64 {
 	if !d.busy {
 		return 0
 	}
-	f := &w.lanes[d.current.lane].flights[d.current.flight]
-	ns := max(0, d.current.startNs+f.total[d.current.slice]-w.now)
+	ns := max(0, d.current.startNs+w.operatorsNs(&d.current)-w.now)
 	for i := range d.queue {
-		ns += w.lanes[d.queue[i].lane].flights[d.queue[i].flight].total[d.queue[i].slice]
+		ns += w.operatorsNs(&d.queue[i])
 	}
 	return ns
 }

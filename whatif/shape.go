@@ -38,14 +38,19 @@ func (sh *Shape) set(step *batching.Step) {
 			sh.PrefillWork += int64(it.Tokens) * int64(2*it.Start+it.Tokens)
 			continue
 		}
-		if sh.Decodes == 0 || it.Start < sh.DecodeMin {
-			sh.DecodeMin = it.Start
-		}
-		sh.DecodeMax = max(sh.DecodeMax, it.Start)
-		sh.keep(int32(it.Start))
-		sh.Decodes++
-		sh.DecodeContext += int64(it.Start)
+		sh.decode(it.Start)
 	}
+}
+
+// decode adds a decode after a context.
+func (sh *Shape) decode(context int) {
+	if sh.Decodes == 0 || context < sh.DecodeMin {
+		sh.DecodeMin = context
+	}
+	sh.DecodeMax = max(sh.DecodeMax, context)
+	sh.keep(int32(context))
+	sh.Decodes++
+	sh.DecodeContext += int64(context)
 }
 
 // keep inserts a context into the longest ones.

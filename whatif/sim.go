@@ -238,6 +238,14 @@ func (w *island) run(until int64) {
 			w.migrate(e.a)
 		case eventReshape:
 			w.reshape(e.a)
+		case eventRows:
+			w.rowsLeave(e.a, e.b)
+		case eventShare:
+			w.shareComes(e.a, e.b)
+		case eventBack:
+			w.shareReturns(e.a, e.b)
+		case eventLoaded:
+			w.lanes[e.a].helpers[e.b].loaded(w.now)
 		}
 		if w.released {
 			w.feed()

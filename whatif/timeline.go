@@ -18,6 +18,7 @@ type Segment struct {
 	Step              uint64 // of the lane's first rank
 	Tokens, Sequences int
 	Borrowed, Unended bool // Unended: it gave way to home work and goes on later
+	Helper            bool // a share that the device runs for a slice elsewhere
 	Bytes             int64
 	StartNs, EndNs    int64
 }
@@ -34,8 +35,12 @@ func (w *island) keepRun(d *device) {
 		Device: d.id, Tenant: w.tenants[l.tenant].id, Lane: l.number, Slice: int(r.slice), Step: f.steps[0].ID, Borrowed: r.borrowed,
 		Unended: int(r.pc) < len(d.sequence), StartNs: r.beganNs, EndNs: w.now,
 	}
+	if r.helper > 0 {
+		sh := &f.shares[r.helper-1]
+		s.Helper, s.Tokens, s.Sequences = true, sh.rows, sh.shape.Logits
+	}
 	for i := range f.steps {
-		if f.took[i] {
+		if f.took[i] && r.helper == 0 {
 			s.Tokens, s.Sequences = s.Tokens+f.steps[i].Tokens, s.Sequences+len(f.steps[i].Items)
 		}
 	}
@@ -101,7 +106,7 @@ func (s *Sim) WriteChromeTrace(out io.Writer) error {
 			e.Name, e.TID, e.Args = "transfer", len(s.spec.Devices)+g.Link, map[string]any{"bytes": g.Bytes}
 		} else {
 			e.Name = fmt.Sprintf("%s lane %d step %d", s.spec.Tenants[g.Tenant].ID, g.Lane, g.Step)
-			e.Args = map[string]any{"slice": g.Slice, "tokens": g.Tokens, "sequences": g.Sequences, "borrowed": g.Borrowed}
+			e.Args = map[string]any{"slice": g.Slice, "tokens": g.Tokens, "sequences": g.Sequences, "borrowed": g.Borrowed, "helper": g.Helper}
 		}
 		n++
 		if err := write(e, n > 1); err != nil {

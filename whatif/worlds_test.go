@@ -19,11 +19,13 @@ func (l linear) Ns(sh *Shape) int64 {
 // smallGraph is a model of a few layers with rows of four bytes.
 func smallGraph(layers int) *gmg.Graph {
 	op := func(kind gmg.OpKind, name string) gmg.Operator { return gmg.Operator{Kind: kind, Name: name} }
+	attention := op(gmg.OpAttention, "attention")
+	attention.Attrs = gmg.Attrs{Heads: 1, KVHeads: 1, HeadDim: 1} // q, k, v of 2 bytes each, 2 bytes out
 	g := &gmg.Graph{
 		ID: "small", Hidden: 2, Layers: layers, Vocab: 10, ContextTokens: 1000,
 		Blocks: []gmg.Block{
 			{Name: "embedding", Operators: []gmg.Operator{op(gmg.OpEmbedding, "embedding")}, WeightBytes: 10},
-			{Name: "layer", Operators: []gmg.Operator{op(gmg.OpLinear, "qkv_proj"), op(gmg.OpAttention, "attention"), op(gmg.OpLinear, "down_proj")}, WeightBytes: 100, KVBytesPerToken: 4},
+			{Name: "layer", Operators: []gmg.Operator{op(gmg.OpLinear, "qkv_proj"), attention, op(gmg.OpLinear, "down_proj")}, WeightBytes: 100, KVBytesPerToken: 4},
 			{Name: "head", Operators: []gmg.Operator{op(gmg.OpHead, "lm_head")}, WeightBytes: 10},
 		},
 	}
