@@ -240,6 +240,9 @@ func (w *island) addLane(spec *LaneSpec, tenant int32) (int32, error) {
 	}
 	t := &w.tenants[tenant]
 	l.number, l.replaces = len(t.lanes), -1
+	if t.throttle > 0 {
+		l.throttle(t.throttle)
+	}
 	l.key = splitMix(uint64(t.id)<<32 | uint64(l.number))
 	w.lanes = append(w.lanes, l)
 	t.lanes = append(t.lanes, int32(len(w.lanes)-1))

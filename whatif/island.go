@@ -32,6 +32,8 @@ type island struct {
 	arrival   Arrival          // scratch of the router
 	stepsOf   []*batching.Step // scratch
 	decodes   []decode         // scratch
+	attended  Shape            // scratch
+	rows      Shape            // scratch
 }
 
 // device runs one thing at a time.
@@ -153,6 +155,7 @@ type tenant struct {
 	next     int     // request that arrives next
 	held     []int32 // requests that no lane can take yet
 	adopted  int
+	throttle int     // sequences that may run on each lane, 0: no limit
 	scores   []int64 // the router's view, by lane and rank
 	scoredNs int64
 	totals   Totals

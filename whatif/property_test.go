@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,50 +42,6 @@ func TestAgainstOracle(t *testing.T) {
 		o.run()
 		for _, mode := range []Mode{Exact, Fast} {
 			s := mustNew(t, spec, mode)
-			s.Drain()
-			if d := differ(records(s), o.out); d != "" {
-				t.Fatalf("mode %d and the oracle differ at %s", mode, d)
-			}
-		}
-	})
-}
-
-// drawHelp draws a helper for a lane of one rank, or nil when no device is free for it.
-func drawHelp(t *rapid.T, spec *Spec, tenant, lane int) Action {
-	l := &spec.Tenants[tenant].Lanes[lane]
-	device := rapid.IntRange(0, len(spec.Devices)-1).Draw(t, "helper")
-	if len(l.Ranks) > 1 || slices.Contains(devicesOf(l), device) {
-		return nil
-	}
-	percent := rapid.IntRange(1, 50).Draw(t, "percent")
-	if rapid.Bool().Draw(t, "attention") {
-		return BorrowAttention{tenant, lane, device, percent, int64(rapid.IntRange(1, 2000).Draw(t, "kv"))}
-	}
-	return BorrowRows{tenant, lane, device, percent, 0}
-}
-
-// Worlds in which lanes have helpers from the start.
-func TestHelpersAgainstOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		spec := drawWorld(t)
-		o := newOracle(spec)
-		var actions []Action
-		for range rapid.IntRange(1, 4).Draw(t, "helpers") {
-			tenant := rapid.IntRange(0, len(spec.Tenants)-1).Draw(t, "tenant")
-			lane := rapid.IntRange(0, len(spec.Tenants[tenant].Lanes)-1).Draw(t, "lane")
-			a := drawHelp(t, spec, tenant, lane)
-			if a != nil && o.help(a) {
-				actions = append(actions, a)
-			}
-		}
-		o.run()
-		for _, mode := range []Mode{Exact, Fast} {
-			s := mustNew(t, spec, mode)
-			for _, a := range actions {
-				if err := s.Apply(a); err != nil {
-					t.Fatal(err)
-				}
-			}
 			s.Drain()
 			if d := differ(records(s), o.out); d != "" {
 				t.Fatalf("mode %d and the oracle differ at %s", mode, d)

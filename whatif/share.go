@@ -47,8 +47,9 @@ func (w *island) split(l *lane, f *flight) {
 	for k := range f.shares {
 		f.shares[k].rows = 0
 	}
-	attended, rows := f.shapes[0], f.shapes[0]
-	w.splitAttention(l, f, &attended)
+	attended, rows := &w.attended, &w.rows
+	*attended, *rows = f.shapes[0], f.shapes[0]
+	w.splitAttention(l, f, attended)
 	left, logits := step.Tokens, len(step.Items)
 	for k := range l.helpers {
 		h, sh := &l.helpers[k], &f.shares[k]
@@ -84,7 +85,7 @@ func (w *island) split(l *lane, f *flight) {
 		f.total[k] = 0
 		for i := range p.blocks {
 			b := &p.blocks[i]
-			f.total[k] += b.repeat * w.blockTimes(l, f, k, b, &attended, &rows)
+			f.total[k] += b.repeat * w.blockTimes(l, f, k, b, attended, rows)
 		}
 	}
 }
