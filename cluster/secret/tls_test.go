@@ -20,7 +20,7 @@ func identity(t *testing.T, cluster, node string, now time.Time, keys ...Secret)
 }
 
 // shake connects two ends over loopback and lets each send the other a byte.
-func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error, peer string) {
+func shake(t *testing.T, server, client *tls.Config) (peer string, serverErr, clientErr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,14 +56,14 @@ func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error
 	}
 	c := tls.Client(raw, client)
 	clientErr = exchange(c)
-	return <-done, clientErr, PeerName(c.ConnectionState())
+	return PeerName(c.ConnectionState()), <-done, clientErr
 }
 
 func TestNodesOfAClusterTrustEachOther(t *testing.T) {
 	s := New()
 	now := time.Now()
 	a, b := identity(t, "prod", "a", now, s), identity(t, "prod", "b", now.Add(time.Hour), s)
-	serverErr, clientErr, peer := shake(t, a.Server(), b.Client())
+	peer, serverErr, clientErr := shake(t, a.Server(), b.Client())
 	if serverErr != nil || clientErr != nil || peer != "a" {
 		t.Errorf("%v, %v, peer %q", serverErr, clientErr, peer)
 	}
@@ -82,7 +82,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"no certificate": {&tls.Config{InsecureSkipVerify: true}, "certificate"},
 		"other time":     {identity(t, "prod", "b", now.AddDate(0, -2, 0), s).Client(), "clock"},
 	} {
-		serverErr, clientErr, _ := shake(t, member.Server(), c.client)
+		_, serverErr, clientErr := shake(t, member.Server(), c.client)
 		if serverErr == nil || clientErr == nil && name != "no certificate" {
 			t.Errorf("%s was let in: %v, %v", name, serverErr, clientErr)
 		} else if !strings.Contains(serverErr.Error()+clientErrText(clientErr), c.hint) {
@@ -90,7 +90,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 	}
 	stranger := identity(t, "prod", "x", now, New())
-	if _, clientErr, _ := shake(t, stranger.Server(), member.Client()); !errors.Is(clientErr, ErrPeer) {
+	if _, _, clientErr := shake(t, stranger.Server(), member.Client()); !errors.Is(clientErr, ErrPeer) {
 		t.Errorf("a member believed a server without the secret: %v", clientErr)
 	}
 }
@@ -113,16 +113,16 @@ func TestRotationWithoutRestart(t *testing.T) {
 			if err := id.SetKeys(keys); err != nil {
 				t.Fatal(err)
 			}
-			if s, c, _ := shake(t, aServer, bClient); s != nil || c != nil {
+			if _, s, c := shake(t, aServer, bClient); s != nil || c != nil {
 				t.Errorf("phase %d, %s ahead: %v, %v", i, id.node, s, c)
 			}
-			if s, c, _ := shake(t, bServer, aClient); s != nil || c != nil {
+			if _, s, c := shake(t, bServer, aClient); s != nil || c != nil {
 				t.Errorf("phase %d, %s ahead: %v, %v", i, id.node, s, c)
 			}
 		}
 	}
 	late := identity(t, "prod", "late", now, old)
-	if s, _, _ := shake(t, aServer, late.Client()); s == nil {
+	if _, s, _ := shake(t, aServer, late.Client()); s == nil {
 		t.Error("the old secret still lets in")
 	}
 }
