@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
+	"sync"
 )
 
 // madeUpPolicies are the policies of the headline experiment, with what each might carry over static on three kinds of scenario.
@@ -67,6 +69,15 @@ func madeUp() *Report {
 	}
 	return r
 }
+
+// madeUpPage is the page of madeUp, written once.
+var madeUpPage = sync.OnceValue(func() string {
+	var out strings.Builder
+	if err := WriteHTML(&out, madeUp()); err != nil {
+		panic(err)
+	}
+	return out.String()
+})
 
 func round(v float64, digits int) float64 {
 	p := math.Pow10(digits)

@@ -28,12 +28,17 @@ const page = (() => {
   }
   const clock = s => `${Math.floor(s / 60)}:${String(Math.floor(s % 60)).padStart(2, "0")}`;
 
-  // A table in a box that scrolls. Columns are [name, is it a number]; cells are text.
+  // A table in a box that scrolls. Columns are [name, is it a number, class, name within a cell on phones]; cells are text. Roles are said because phones
+  // stack some tables' cells, which hides from screen readers what they are.
   function table(title, columns, rows) {
-    const head = el("tr", {}, ...columns.map(([name, number]) => el("th", { scope: "col", className: number ? "n" : "", textContent: name })));
-    const body = rows.map(r => el("tr", {}, ...r.map((v, i) => el("td", { className: columns[i][1] ? "n" : columns[i][2] || "", textContent: v }))));
+    const head = el("tr", { role: "row" }, ...columns.map(([name, number]) => el("th", { scope: "col", role: "columnheader", className: number ? "n" : "", textContent: name })));
+    const body = rows.map(r => el("tr", { role: "row" }, ...r.map((v, i) => {
+      const [, number, kind, within] = columns[i], cell = el("td", { role: "cell", className: number ? "n" : kind || "", textContent: v });
+      if (within) cell.dataset.name = within;
+      return cell;
+    })));
     return el("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": title },
-      el("table", {}, el("caption", { textContent: title }), el("thead", {}, head), el("tbody", {}, ...body)));
+      el("table", { role: "table" }, el("caption", {}, el("div", { textContent: title })), el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, ...body)));
   }
 
   // Charts are drawn again when the scheme, the width or what is singled out changes.

@@ -8,6 +8,9 @@
   const axis = (label, more) => ({ label, labelSize: 18, labelGap: 2, labelFont: "12px system-ui, sans-serif", font: "11px system-ui, sans-serif", stroke: color("soft"),
     grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 }, ...more });
 
+  // About how wide a chart's plot gets in a parent that has one or two columns.
+  const plotWidth = parent => parent.clientWidth / (parent.clientWidth > 980 ? 2 : 1) - 110;
+
   // The dashed line at the violation rate up to which a load counts as carried.
   function limitLine(u) {
     const y = u.valToPos(data.limitPct, "y", true);
@@ -76,18 +79,18 @@
       const low = Math.min(...loads), high = Math.max(...loads), log = high / low > 6;
       chart(parent, s.name, policies, curves.map(c => [c.load, c.pct]), {
         scales: { x: { time: false, distr: log ? 3 : 1, range: log ? [low * .95, high * 1.05] : undefined }, y: { range: [0, whole ? 100 : Math.min(100, 4 * data.limitPct)] } },
-        axes: [axis(log ? "load factor (log)" : "load factor", { size: 34, ...(log ? logTicks(low, high) : {}) }), axis("violations %", { size: 40 })],
+        axes: [axis(log ? "load factor (log)" : "load factor", { size: 34, ...(log ? logTicks(low, high, plotWidth(parent)) : {}) }), axis("violations %", { size: 40 })],
         draw: data.limitPct ? limitLine : null,
         read: (name, x, y, i) => `${name}: ${short(y[i])} % at load ${short(x[i])}`,
       });
     }
   }
 
-  // Ticks at 1, 2 and 5 of every decade, which any width has room for.
-  function logTicks(low, high) {
-    const splits = [];
+  // Ticks within every decade as far as there is room for their labels.
+  function logTicks(low, high, width) {
+    const splits = [], room = width / Math.max(.3, Math.log10(high / low));
     for (let d = Math.floor(Math.log10(low)); d <= Math.log10(high); d++) {
-      for (const k of [1, 2, 5]) if (k * 10 ** d >= low * .95 && k * 10 ** d <= high * 1.05) splits.push(+(k * 10 ** d).toPrecision(2));
+      for (const k of room > 120 ? [1, 2, 5] : room > 60 ? [1, 3] : [1]) if (k * 10 ** d >= low * .95 && k * 10 ** d <= high * 1.05) splits.push(+(k * 10 ** d).toPrecision(2));
     }
     return { splits: () => splits, filter: (_, s) => s, values: (_, s) => s.map(v => v >= 1000 ? v / 1000 + "k" : String(v)) };
   }
@@ -103,7 +106,7 @@
       const low = Math.min(...all), high = Math.max(...all, low * 2);
       chart(parent, `${title}, ${s.name}`, policies, columns, {
         scales: { x: { time: false, distr: 3, range: [low * .9, high * 1.1] }, y: { range: [0, 100] } },
-        axes: [axis("ms (log)", { size: 34, ...logTicks(low, high) }), axis("requests %", { size: 44 })],
+        axes: [axis("ms (log)", { size: 34, ...logTicks(low, high, plotWidth(parent)) }), axis("requests %", { size: 44 })],
         read: (name, x, y, i) => `${name}: ${short(y[i])} % within ${short(x[i])} ms`,
       });
     }

@@ -163,7 +163,7 @@
     const boxes = run.devices.map(d => {
       const least = Math.min(...d.own.map((_, i) => free(d, i)));
       const canvas = el("canvas", { role: "img", "aria-label": `Memory of ${d.id} under ${policy}: of ${gib(d.capacity)} GiB at least ${gib(least)} GiB stay free` });
-      minis.append(el("div", { className: "mini" }, el("p", {}, el("b", { textContent: d.id }), el("span", { textContent: `≥ ${gib(least)} of ${gib(d.capacity)} free` })), canvas));
+      minis.append(el("div", { className: "mini" }, el("p", {}, el("b", { textContent: d.id }), el("span", { textContent: `≥ ${(least / 1024).toFixed(1)} of ${gib(d.capacity)} free` })), canvas));
       return [d, canvas];
     });
     return () => drawMemory(run, boxes);

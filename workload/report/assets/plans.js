@@ -2,7 +2,7 @@
 // The decisions of the run picked: a table to filter, and forecasts against outcomes.
 (() => {
   const { data, color, el, short, clock } = page;
-  const perPage = 25;
+  const perPage = 15;
   const want = { kind: "", tenant: "", state: "", text: "" };
   let first = 0, shownRun = null, plot = null;
 
@@ -24,8 +24,9 @@
     back.onclick = () => again(Math.max(0, first - perPage), 0);
     on.onclick = () => again(first + perPage, 1);
     const left = run.decided - run.plans.length;
-    box.replaceChildren(
-      page.table("Decisions", [["at", true], ["kind"], ["tenant"], ["forecast good tokens", true], ["outcome", true], ["state"], ["reason", false, "reason"]], rows),
+    const table = page.table("Decisions", [["at", true], ["kind"], ["tenant"], ["forecast good tokens", true, "", "forecast"], ["outcome", true, "", "outcome"], ["state"], ["reason", false, "reason"]], rows);
+    table.classList.add("whole");
+    box.replaceChildren(table,
       el("div", { className: "pager" }, back, on, el("span", { role: "status", textContent: list.length ? `${first + 1} to ${Math.min(list.length, first + perPage)} of ${short(list.length)}` : "none matches" }),
         left > 0 ? el("span", { className: "soft", textContent: `${short(left)} more, forecast to matter less, are in plans.csv` }) : ""));
   }
