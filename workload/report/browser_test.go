@@ -1,7 +1,6 @@
 package report
 
 import (
-	"context"
 	"encoding/json"
 	"html"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // browserScript does what a reader does and writes down what it saw.
@@ -32,6 +30,7 @@ seen.read = one("#strips .read").textContent;
 one("#bins").open = true;
 one("#bins").ontoggle();
 seen.bins = all("#bins tbody tr").length;
+one("#bins").open = false;
 const filters = all("#plans select");
 filters[2].value = "refused";
 filters[2].dispatchEvent(new Event("change"));
@@ -39,10 +38,8 @@ seen.refused = all("#plans .whole tbody tr").every(r => r.textContent.includes("
 one("#plans input").value = "no such words";
 one("#plans input").dispatchEvent(new Event("input"));
 seen.none = one("#plans [role=status]").textContent;
-for (const s of [...one("#scenario").options]) {
-  pick("#scenario", s.value);
-  for (const p of [...one("#policy").options]) pick("#policy", p.value);
-}
+for (const s of [...one("#scenario").options]) pick("#scenario", s.value);
+for (const p of [...one("#policy").options]) pick("#policy", p.value);
 pick("#other", "");
 seen.oneStrip = all("#strips canvas").length;
 seen.noPlans = one("#plans").textContent;
@@ -76,9 +73,7 @@ func browse(t *testing.T, page, width string) string {
 	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+filepath.Join(dir, "profile"),
+	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+filepath.Join(dir, "profile"),
 		"--window-size="+width+",900", "--dump-dom", "file://"+path)
 	out, err := cmd.Output()
 	if err != nil {
