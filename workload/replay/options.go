@@ -7,8 +7,12 @@ import (
 	"slicescheduler/planner"
 )
 
-// ErrOptions is returned for options of a run that make no sense.
-var ErrOptions = errors.New("invalid options of a replay")
+// Errors of a run.
+var (
+	ErrOptions     = errors.New("invalid options of a replay")
+	ErrPlacement   = errors.New("the tenants can't be placed")
+	ErrInterrupted = errors.New("replay was interrupted")
+)
 
 // Part of a trace.
 type Part string
@@ -46,9 +50,6 @@ type Disturb struct {
 	StaleNs    int64   `json:"staleNs,omitempty"`    // how old the states are that it sees
 	FailPct    float64 `json:"failPct,omitempty"`    // of its actions that are lost
 }
-
-// ErrInterrupted ends a run that was told to stop.
-var ErrInterrupted = errors.New("replay was interrupted")
 
 // Validate says what is wrong with options.
 func (o *RunOptions) Validate() error {

@@ -38,9 +38,6 @@ type Result struct {
 	TTFT             Figures          `json:"ttft"`
 	TPOT             Figures          `json:"tpot"`
 	Detail           *Detail          `json:"-"`
-
-	summaries []workload.Summary // by tenant
-	account   *workload.Account  // of all requests
 }
 
 // Figures are a distribution in milliseconds.
@@ -76,6 +73,8 @@ type Detail struct {
 	Decisions []DecisionResult `json:"decisions"`
 	AtNs      []int64          `json:"atNs"`    // of samples
 	Devices   [][]DeviceSample `json:"devices"` // by device and sample
+	TTFT      workload.Sketch  `json:"-"`       // of all requests that finished
+	TPOT      workload.Sketch  `json:"-"`       // of those whose answers are long enough
 }
 
 // DecisionResult is a decision and what then happened.
@@ -100,4 +99,12 @@ type DeviceSample struct {
 	WeightBytes int64   `json:"weightBytes"`
 	KVBytes     int64   `json:"kvBytes"`
 	FreeBytes   int64   `json:"freeBytes"`
+	// Tenants are those that it worked for, by share of time.
+	Tenants []TenantShare `json:"tenants,omitempty"`
+}
+
+// TenantShare is the share of a sample that a device worked for a tenant.
+type TenantShare struct {
+	Tenant int     `json:"tenant"`
+	Busy   float64 `json:"busy"`
 }

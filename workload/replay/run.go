@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -23,19 +24,20 @@ const (
 // runner advances one world with its policy.
 type runner struct {
 	*world
-	random  *rand.Rand // of messages and losses
-	pending []pendingDecision
-	states  []*whatif.State // oldest first, with disturbances that need them
-	state   whatif.State
-	period  int64
-	planAt  int64
-	seeAt   int64 // next state to be kept
-	plans   workload.Sketch
-	watch   *watch
-	detail  *Detail
-	lender  []bool // by tenant
-	past    []int64
-	result  *Result
+	random   *rand.Rand // of messages and losses
+	pending  []pendingDecision
+	states   []*whatif.State // oldest first, with disturbances that need them
+	state    whatif.State
+	period   int64
+	planAt   int64
+	seeAt    int64 // next state to be kept
+	sampleAt int64
+	plans    workload.Sketch
+	watch    *watch
+	detail   *Detail
+	lender   []bool // by tenant
+	past     []int64
+	result   *Result
 
 	windowTokens float64 // worked on while requests arrived
 	windowDone   bool
@@ -46,45 +48,15 @@ type pendingDecision struct {
 	atNs int64
 }
 
-// Run replays one policy at one load. Errors are those of the options, the policy's placement, or ErrInterrupted.
+// Run replays one policy at one load. Errors are ErrOptions, ErrPlacement, ErrInterrupted or a planner.ErrPolicy.
 func (p *Setup) Run(o RunOptions) (*Result, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	var began int64
 	if o.Clock != nil {
 		began = o.Clock()
 	}
-	w, err := p.newWorld(&o)
+	r, err := p.newRunner(&o)
 	if err != nil {
 		return nil, err
-	}
-	r := &runner{
-		world: w, random: seeded(o.Seed, "messages"), period: w.policy.PeriodNs(), lender: make([]bool, len(p.Tenants)),
-		result: &Result{
-			Scenario: p.Scenario.Name, Policy: o.Policy, Load: o.Load, Seed: o.Seed, Knobs: o.Knobs, Part: o.Part, Actions: map[string]int64{},
-			WindowS: float64(w.windowNs) / 1e9,
-		},
-	}
-	if o.Part == "" {
-		r.result.Part = Scored
-	}
-	r.watch = newWatch(w)
-	r.planAt, r.seeAt = r.period, 0
-	if r.period <= 0 {
-		r.planAt = forever
-	}
-	if o.Disturb.StaleNs == 0 || r.period <= 0 {
-		r.seeAt = forever
-	}
-	if o.Detail {
-		r.detail = &Detail{Devices: make([][]DeviceSample, len(w.spec.Devices))}
-		r.past = make([]int64, 2*len(w.spec.Devices))
-	}
-	for ti, lanes := range w.spec.Tenants {
-		for i := range lanes.Lanes {
-			r.noteLenders(ti, &lanes.Lanes[i])
-		}
 	}
 	if err := r.loop(); err != nil {
 		return nil, err
@@ -96,11 +68,45 @@ func (p *Setup) Run(o RunOptions) (*Result, error) {
 	return r.result, nil
 }
 
+// newRunner sets up a run.
+func (p *Setup) newRunner(o *RunOptions) (*runner, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	w, err := p.newWorld(o)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{
+		world: w, random: seeded(o.Seed, "messages"), period: w.policy.PeriodNs(), lender: make([]bool, len(p.Tenants)), watch: newWatch(w),
+		result: &Result{
+			Scenario: p.Scenario.Name, Policy: o.Policy, Load: o.Load, Seed: o.Seed, Knobs: o.Knobs, Part: cmp.Or(o.Part, Scored), Actions: map[string]int64{},
+			WindowS: float64(w.windowNs) / 1e9,
+		},
+	}
+	r.planAt, r.seeAt, r.sampleAt = r.period, 0, sampleNs
+	if r.period <= 0 {
+		r.planAt = forever
+	}
+	if o.Disturb.StaleNs == 0 || r.period <= 0 {
+		r.seeAt = forever
+	}
+	if o.Detail {
+		r.detail = &Detail{Devices: make([][]DeviceSample, len(w.spec.Devices))}
+		r.past = make([]int64, 2*len(w.spec.Devices))
+	}
+	for ti := range w.spec.Tenants {
+		for i := range w.spec.Tenants[ti].Lanes {
+			r.noteLenders(ti, &w.spec.Tenants[ti].Lanes[i])
+		}
+	}
+	return r, nil
+}
+
 // loop goes from one moment of interest to the next until all is answered, time is up, or the run is lost.
 func (r *runner) loop() error {
-	sampleAt := int64(sampleNs)
 	for {
-		next := min(sampleAt, r.planAt, r.seeAt, r.endNs)
+		next := min(r.sampleAt, r.planAt, r.seeAt, r.endNs)
 		if len(r.pending) > 0 {
 			next = min(next, r.pending[0].atNs)
 		}
@@ -122,8 +128,8 @@ func (r *runner) loop() error {
 		if next >= r.planAt {
 			r.plan(next)
 		}
-		if next >= sampleAt || next >= r.endNs {
-			sampleAt = next + sampleNs
+		if next >= r.sampleAt || next >= r.endNs {
+			r.sampleAt = next + sampleNs
 			r.sample()
 			if r.opts.Interrupted != nil && r.opts.Interrupted() {
 				return ErrInterrupted
@@ -292,6 +298,7 @@ func (r *runner) settle() {
 	res.TokensPerS = r.windowTokens / res.WindowS
 	if r.detail != nil {
 		r.judgeDecisions()
+		r.detail.shareOut(r.sim.Timeline())
 		res.Detail = r.detail
 	}
 }
@@ -299,7 +306,7 @@ func (r *runner) settle() {
 // account judges every request.
 func (r *runner) account() {
 	res := r.result
-	var lenders []workload.Summary
+	var tenants, lenders []workload.Summary
 	var all workload.Account
 	good := int64(0)
 	for i := range r.setup.Tenants {
@@ -309,7 +316,14 @@ func (r *runner) account() {
 			if rec.LastNs > 0 {
 				res.EndS = max(res.EndS, float64(rec.LastNs)/1e9)
 			}
-			a.Add(recordOf(q, &rec), r.setup.alone[i].request(q.PromptTokens, q.OutputTokens))
+			w := recordOf(q, &rec)
+			a.Add(w, r.setup.alone[i].request(q.PromptTokens, q.OutputTokens))
+			if r.detail != nil && w.Finished {
+				r.detail.TTFT.Add(w.TTFTNs())
+				if w.HasTPOT() {
+					r.detail.TPOT.Add(w.TPOTNs())
+				}
+			}
 		}
 		s := a.Summary()
 		t := &r.setup.Tenants[i]
@@ -319,17 +333,16 @@ func (r *runner) account() {
 			SlowTokens: s.SlowTokens, GoodTokensPerS: float64(goodTokens) / res.WindowS, Lender: r.lender[i], TTFT: figuresOf(s.TTFT), TPOT: figuresOf(s.TPOT),
 		})
 		res.Requests, res.Finished, good = res.Requests+s.Requests, res.Finished+s.Finished, good+goodTokens
-		res.summaries = append(res.summaries, s)
+		tenants = append(tenants, s)
 		if r.lender[i] {
 			lenders = append(lenders, s)
 		}
 		all.Merge(&a)
 	}
-	res.ViolationsPct, res.LenderPct = 100*workload.ViolationRate(res.summaries), 100*workload.ViolationRate(lenders)
+	res.ViolationsPct, res.LenderPct = 100*workload.ViolationRate(tenants), 100*workload.ViolationRate(lenders)
 	res.GoodTokensPerS = float64(good) / res.WindowS
 	s := all.Summary()
 	res.TTFT, res.TPOT = figuresOf(s.TTFT), figuresOf(s.TPOT)
-	res.account = &all
 }
 
 // recordOf turns what the simulator noted of a request into what is judged.

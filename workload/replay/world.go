@@ -50,7 +50,7 @@ func (p *Setup) newWorld(o *RunOptions) (*world, error) {
 		thought = asMistaken
 	}
 	if w.start, err = policy.Place(p.cluster(thought, o.Seed), p.past(o.Load)); err != nil {
-		return nil, fmt.Errorf("%s on %s: %w", o.Policy, p.Scenario.Name, err)
+		return nil, fmt.Errorf("%w: %s on %s: %w", ErrPlacement, o.Policy, p.Scenario.Name, err)
 	}
 	if len(w.start.Lanes) != len(p.Tenants) {
 		return nil, fmt.Errorf("%w: policy %s placed %d tenants of %d", ErrOptions, o.Policy, len(w.start.Lanes), len(p.Tenants))
@@ -58,7 +58,7 @@ func (p *Setup) newWorld(o *RunOptions) (*world, error) {
 	w.spec = w.describe()
 	w.sim, err = whatif.New(w.spec, whatif.Fast)
 	if err != nil {
-		return nil, fmt.Errorf("%s on %s: %w", o.Policy, p.Scenario.Name, err)
+		return nil, fmt.Errorf("%w: %s on %s: %w", ErrPlacement, o.Policy, p.Scenario.Name, err)
 	}
 	return w, nil
 }
