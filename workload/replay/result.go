@@ -70,6 +70,7 @@ type TenantResult struct {
 
 // Detail is what is kept of a run that is looked at closely.
 type Detail struct {
+	On        *planner.Cluster `json:"-"` // what it ran on
 	Decisions []DecisionResult `json:"decisions"`
 	AtNs      []int64          `json:"atNs"`    // of samples
 	Devices   [][]DeviceSample `json:"devices"` // by device and sample

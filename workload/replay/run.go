@@ -92,7 +92,7 @@ func (p *Setup) newRunner(o *RunOptions) (*runner, error) {
 		r.seeAt = forever
 	}
 	if o.Detail {
-		r.detail = &Detail{Devices: make([][]DeviceSample, len(w.spec.Devices))}
+		r.detail = &Detail{On: w.cluster, Devices: make([][]DeviceSample, len(w.spec.Devices))}
 		r.past = make([]int64, 2*len(w.spec.Devices))
 	}
 	for ti := range w.spec.Tenants {
@@ -231,11 +231,12 @@ func (r *runner) noteLenders(tenant int, l *whatif.LaneSpec) {
 
 // noteLender marks those whose home a tenant works on, unless it is at home there too.
 func (r *runner) noteLender(tenant, device int) {
-	if r.setup.Tenants[tenant].Home == device {
+	tenants := r.cluster.Tenants
+	if tenants[tenant].Home == device {
 		return
 	}
-	for i := range r.setup.Tenants {
-		r.lender[i] = r.lender[i] || r.setup.Tenants[i].Home == device
+	for i := range tenants {
+		r.lender[i] = r.lender[i] || tenants[i].Home == device
 	}
 }
 

@@ -81,7 +81,8 @@ func (s *ScenarioOutcome) report() report.Scenario {
 	return out
 }
 
-func (o *PolicyOutcome) report(p *Setup) report.Result {
+// Figures are what a table says of an outcome.
+func (o *PolicyOutcome) Figures() report.Result {
 	res := report.Result{
 		Policy: o.Policy, LenderRisePoints: o.LenderRisePts,
 		Figures: report.Figures{
@@ -91,10 +92,17 @@ func (o *PolicyOutcome) report(p *Setup) report.Result {
 			ViolationsPct:       mean(o.Good, func(r *Result) float64 { return r.ViolationsPct }),
 		},
 	}
+	for _, r := range slices.Concat(o.Good, o.Saturated, o.Curve) {
+		res.MemoryViolations += r.MemoryViolations
+		res.PlanMsP99 = max(res.PlanMsP99, r.PlanMsP99)
+	}
+	return res
+}
+
+func (o *PolicyOutcome) report(p *Setup) report.Result {
+	res := o.Figures()
 	for _, runs := range [][]*Result{o.Good, o.Saturated, o.Curve} {
 		for _, r := range runs {
-			res.MemoryViolations += r.MemoryViolations
-			res.PlanMsP99 = max(res.PlanMsP99, r.PlanMsP99)
 			res.Curve = append(res.Curve, report.Point{
 				Load: r.Load, Seed: r.Seed, Requests: r.Requests, Finished: r.Finished, ViolationsPct: r.ViolationsPct, TokensPerS: r.TokensPerS,
 				GoodTokensPerS: r.GoodTokensPerS, MemoryViolations: r.MemoryViolations, PlanMsP99: r.PlanMsP99,
@@ -124,12 +132,12 @@ func (r *Result) reportRun(p *Setup) *report.Run {
 		out.Tenants[t.Rank] = t.ID
 	}
 	for i := range d.Devices {
-		s := report.DeviceSeries{ID: p.devices[i%len(p.devices)].ID, CapacityBytes: p.devices[i%len(p.devices)].MemoryBytes}
+		s := report.DeviceSeries{ID: d.On.Devices[i].ID, CapacityBytes: d.On.Devices[i].MemoryBytes}
 		for _, x := range d.Devices[i] {
 			sample := report.DeviceSample{WeightsBytes: x.WeightBytes, KVBytes: x.KVBytes}
 			for _, t := range x.Tenants {
 				share := report.TenantTime{Tenant: rank(t.Tenant), Busy: t.Busy}
-				if p.Tenants[t.Tenant].Home != i {
+				if d.On.Tenants[t.Tenant].Home != i {
 					share.Borrowed = t.Busy
 				}
 				sample.Time = append(sample.Time, share)

@@ -20,6 +20,7 @@ type world struct {
 	setup    *Setup
 	opts     *RunOptions
 	policy   planner.Policy
+	cluster  *planner.Cluster // with the true costs
 	start    *planner.Start
 	mask     mask
 	sim      *whatif.Sim
@@ -49,7 +50,12 @@ func (p *Setup) newWorld(o *RunOptions) (*world, error) {
 	if o.Disturb.WrongCosts {
 		thought = asMistaken
 	}
-	if w.start, err = policy.Place(p.cluster(thought, o.Seed), p.past(o.Load)); err != nil {
+	seen := p.cluster(thought, o.Seed)
+	w.cluster = p.cluster(asTrue, o.Seed)
+	if r, ok := policy.(planner.Reshaper); ok {
+		seen, w.cluster = r.Reshape(seen), r.Reshape(w.cluster)
+	}
+	if w.start, err = policy.Place(seen, p.past(o.Load)); err != nil {
 		return nil, fmt.Errorf("%w: %s on %s: %w", ErrPlacement, o.Policy, p.Scenario.Name, err)
 	}
 	if len(w.start.Lanes) != len(p.Tenants) {
@@ -67,12 +73,12 @@ func (p *Setup) newWorld(o *RunOptions) (*world, error) {
 func (w *world) describe() *whatif.Spec {
 	p, o := w.setup, w.opts
 	s := &whatif.Spec{
-		Links: p.links, Catalog: p.catalog(asTrue, o.Seed), Router: w.policy, Order: w.start.Order, KeepRecords: true, KeepTimeline: o.Detail,
+		Links: w.cluster.Links, Catalog: w.cluster.Costs, Router: w.policy, Order: w.start.Order, KeepRecords: true, KeepTimeline: o.Detail,
 		Noise: whatif.Noise{Seed: o.Seed, StepPct: stepJitterPct, HiccupEvery: hiccupEvery, HiccupNs: hiccupNs},
 	}
 	s.Devices = slices.Clone(w.start.Devices)
 	if s.Devices == nil {
-		for _, d := range p.devices {
+		for _, d := range w.cluster.Devices {
 			s.Devices = append(s.Devices, whatif.DeviceSpec{ID: d.ID, MemoryBytes: d.MemoryBytes})
 		}
 	}

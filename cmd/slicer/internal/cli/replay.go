@@ -2,7 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,24 +29,35 @@ type replayFlags struct {
 	stale            time.Duration
 	failPct          float64
 	tuning, tenantly bool
+	sweep            bool
+	policiesSet      bool
+	out              string
+	seeds            int
 }
 
 // replayCommand runs scheduling policies on replayed traces.
 func (a *app) replayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := a.jsonFlag(&cobra.Command{
-		Use:   "replay SCENARIO",
+		Use:   "replay SCENARIO...",
 		Short: "Replay a trace against scheduling policies",
 		Long: "Replay a trace on a simulated cluster under one or more scheduling policies and print what each of them made of it.\n\n" +
 			"SCENARIO is " + strings.Join(replay.Names(), ", ") + ", or a YAML file like them.\n" +
 			"Those that aren't synthetic read traces and measured cost tables from $SLICER_DATA, else from ../shared.\n\n" +
 			"The load stretches or compresses the trace: at 2 its requests come in half of the time. Policies see what can be observed, never the\n" +
 			"future, and the time that their plans take is charged to them.\n\n" +
+			"--sweep takes several scenarios (the four that read traces, unless some are named) and all policies, tunes their knobs on another piece of the\n" +
+			"trace, finds the largest load at which at most 9 % of requests miss their SLA, and takes goodput at 1.5 times static's and throughput at pool's.\n" +
+			"--out keeps each run as it ends, so that the same command goes on after an interruption, and writes tables and a page.\n\n" +
 			"--json prints an array with an object for each run: scenario, policy, load, seed, requests, finished, violationsPct, tokensPerS,\n" +
 			"goodTokensPerS, memoryViolations, planMsP99 and more.",
-		Example: "  slicer replay synthetic-8\n  slicer replay conv-8 --policy static,slice --load 1.5 --json",
+		Example: "  slicer replay synthetic-8\n  slicer replay synthetic-8 --sweep --out results\n  slicer replay conv-8 --policy static,slice --load 1.5 --json",
 	})
 	cmd.RunE = run(func(ctx context.Context, args []string) error {
+		if f.sweep {
+			f.policiesSet = cmd.Flags().Changed("policy")
+			return a.sweep(ctx, &f, args)
+		}
 		if len(args) != 1 {
 			return usagef("name one scenario: %s, or a YAML file", strings.Join(replay.Names(), ", "))
 		}
@@ -50,17 +65,26 @@ func (a *app) replayCommand() *cobra.Command {
 	})
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.policies, "policy", []string{"static"}, "`policies` to compare: "+strings.Join(planner.Names(), ", "))
+	flags.BoolVar(&f.sweep, "sweep", false, "tune every policy's knobs, find its capacity and take its figures")
+	flags.StringVar(&f.out, "out", "", "`directory` for results: each run as it ends, tables, and a page; with --sweep the same command goes on where it was interrupted")
 	flags.StringSliceVar(&f.knobs, "knob", nil, "`NAME=VALUE` for a policy's knob, may be repeated")
+	f.runFlags(cmd)
+	f.scenarioFlags(cmd)
+	flags.BoolVar(&f.tuning, "tuning", false, "replay the piece of the trace that knobs are tuned on")
+	flags.BoolVar(&f.tenantly, "tenants", false, "print each tenant's figures too")
+	return cmd
+}
+
+// runFlags are those of single runs.
+func (f *replayFlags) runFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.Float64Var(&f.load, "load", 1, "load `factor`")
 	flags.Uint64Var(&f.seed, "seed", 1, "`seed` of the world's noise")
-	f.scenarioFlags(cmd)
+	flags.IntVar(&f.seeds, "seeds", 3, "how many `seeds`, from --seed on, capacities are means over")
 	flags.StringVar(&f.planCost, "plan-cost", "measured", "what a plan's making costs: measured, or fixed:`DURATION`, which makes runs reproducible")
 	flags.BoolVar(&f.wrongCosts, "wrong-costs", false, "let policies think that half of the operators take 30 % more or less than measured")
 	flags.DurationVar(&f.stale, "stale", 0, "`age` of the states that policies see")
 	flags.Float64Var(&f.failPct, "fail", 0, "`percent` of actions that are lost")
-	flags.BoolVar(&f.tuning, "tuning", false, "replay the piece of the trace that knobs are tuned on")
-	flags.BoolVar(&f.tenantly, "tenants", false, "print each tenant's figures too")
-	return cmd
 }
 
 // scenarioFlags are those that change a scenario.
@@ -122,14 +146,20 @@ func (a *app) replay(ctx context.Context, f *replayFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	var results []*replay.Result
+	results := []*replay.Result{}
 	for _, policy := range f.policies {
 		o.Policy = policy
 		r, err := setup.Run(o)
+		if errors.Is(err, replay.ErrInterrupted) {
+			return context.Cause(ctx)
+		}
 		if err != nil {
 			return err
 		}
 		results = append(results, r)
+	}
+	if err := writeRuns(f.out, results); err != nil {
+		return err
 	}
 	if a.asJSON {
 		return a.printJSON(results)
@@ -201,4 +231,18 @@ func (a *app) writeResults(results []*replay.Result, tenants bool) error {
 		}
 	}
 	return nil
+}
+
+// writeRuns writes runs of one load as tables.
+func writeRuns(dir string, results []*replay.Result) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("directory of results: %w", err)
+	}
+	if err := writeFile(filepath.Join(dir, "runs.csv"), func(w io.Writer) error { return replay.WriteRunsCSV(w, results) }); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "tenants.csv"), func(w io.Writer) error { return replay.WriteTenantsCSV(w, results) })
 }

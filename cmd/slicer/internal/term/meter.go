@@ -27,7 +27,14 @@ func NewMeter(out Stream, now func() time.Time) *Meter {
 }
 
 // Show says that done of total bytes are there, from of which were there at the start. total below 0 means that it isn't known.
-func (m *Meter) Show(what string, done, total, from int64) {
+func (m *Meter) Show(what string, done, total, from int64) { m.show(what, done, total, from, Bytes) }
+
+// ShowCount is Show for things that are counted.
+func (m *Meter) ShowCount(what string, done, total, from int64) {
+	m.show(what, done, total, from, Count)
+}
+
+func (m *Meter) show(what string, done, total, from int64, unit func(int64) string) {
 	now := m.now()
 	period := filePeriod
 	if m.out.Terminal {
@@ -37,7 +44,7 @@ func (m *Meter) Show(what string, done, total, from int64) {
 		return
 	}
 	m.last = now
-	line := what + "  " + progress(done, total, from, now.Sub(m.start))
+	line := what + "  " + progress(done, total, from, now.Sub(m.start), unit)
 	if !m.out.Terminal {
 		fmt.Fprintln(m.out, line)
 		return
@@ -64,14 +71,14 @@ func (m *Meter) Clear() {
 }
 
 // progress writes "12.0 MiB of 98.1 MiB  12 %  4.1 MiB/s  21s left". The rate is that of this run alone.
-func progress(done, total, from int64, elapsed time.Duration) string {
+func progress(done, total, from int64, elapsed time.Duration, unit func(int64) string) string {
 	rate := float64(done-from) / max(elapsed.Seconds(), 1e-3)
 	if total <= 0 {
-		return fmt.Sprintf("%s  %s/s", Bytes(done), Bytes(int64(rate)))
+		return fmt.Sprintf("%s  %s/s", unit(done), unit(int64(rate)))
 	}
 	left := "-"
 	if rate > 0 {
 		left = (time.Duration(float64(total-done)/rate*float64(time.Second)) + time.Second - 1).Truncate(time.Second).String()
 	}
-	return fmt.Sprintf("%s of %s  %d %%  %s/s  %s left", Bytes(done), Bytes(total), 100*done/total, Bytes(int64(rate)), left)
+	return fmt.Sprintf("%s of %s  %d %%  %s/s  %s left", unit(done), unit(total), 100*done/total, unit(int64(rate)), left)
 }

@@ -41,11 +41,11 @@ func TestFormats(t *testing.T) {
 }
 
 func TestProgressCountsOnlyThisRun(t *testing.T) {
-	got := progress(60<<20, 100<<20, 20<<20, 10*time.Second)
+	got := progress(60<<20, 100<<20, 20<<20, 10*time.Second, Bytes)
 	if want := "60.0 MiB of 100.0 MiB  60 %  4.0 MiB/s  10s left"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := progress(1<<20, -1, 0, time.Second); got != "1.0 MiB  1.0 MiB/s" {
+	if got := progress(1<<20, -1, 0, time.Second, Bytes); got != "1.0 MiB  1.0 MiB/s" {
 		t.Errorf("without a total: %q", got)
 	}
 }
