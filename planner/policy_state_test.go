@@ -14,7 +14,7 @@ import (
 //
 //	device NAME [free=BYTES] [queue=NS]
 //	lane TENANT NUMBER device=NAME [running=N] [waiting=N] [pending=TOKENS] [free=PAGES] [pages=PAGES] [context=TOKENS] [step=NS] [loading|draining|gone] [prefill]
-//	seq TENANT LANE REQUEST tokens=N [prompt=N] [first=NS] [waiting] [migrating]
+//	seq TENANT LANE REQUEST tokens=N [prompt=N] [first=NS] [waiting] [migrating] [at=NS] [ttft=NS] [tpot=NS] [times=N]
 //
 // What lies on a lane's device is the sum over its lanes. A lane that was placed at the start has its specification from there.
 func (s *scenario) observe(t *testing.T, text string) *whatif.State {
@@ -38,12 +38,19 @@ func (s *scenario) observe(t *testing.T, text string) *whatif.State {
 			l := &st.Tenants[s.tenant(f[1])].Lanes[lane]
 			q := whatif.SequenceState{
 				Request: request, Tokens: int(field(f, "tokens", 1)), PromptTokens: int(field(f, "prompt", 1)), FirstNs: int64(field(f, "first", 1)),
-				Running: !has(f, "waiting"), Migrating: has(f, "migrating"),
+				Running: !has(f, "waiting"), Migrating: has(f, "migrating"), ArrivalNs: int64(field(f, "at", 0)),
+				TTFTLimitNs: int64(field(f, "ttft", 0)), TPOTLimitNs: int64(field(f, "tpot", 0)),
 			}
 			if !q.Running {
 				q.FirstNs = 0
 			}
-			l.Sequences = append(l.Sequences, q)
+			if q.Running {
+				q.ComputedTokens = q.Tokens - 1
+			}
+			for k := range int(field(f, "times", 1)) {
+				q.Request = request + k
+				l.Sequences = append(l.Sequences, q)
+			}
 		default:
 			t.Fatalf("what is %q?", f[0])
 		}
@@ -146,6 +153,9 @@ func (s *scenario) plan(t *testing.T, d *datadriven.TestData) string {
 	var b strings.Builder
 	for _, x := range s.policy.Plan(st) {
 		fmt.Fprintf(&b, "%s %s: %s\n  %s\n", s.cluster.Tenants[x.Tenant].ID, x.Kind, s.actionText(x.Action), x.Reason)
+		if x.HorizonNs > 0 {
+			fmt.Fprintf(&b, "  forecast: %.0f more tokens within SLA in %d ms\n", x.GoodTokens, x.HorizonNs/1e6)
+		}
 	}
 	if b.Len() == 0 {
 		return "nothing\n"
@@ -159,6 +169,8 @@ func (s *scenario) actionText(a whatif.Action) string {
 		return fmt.Sprintf("add %s after %d ms", s.laneText(&a.Lane), a.LoadNs/1e6)
 	case whatif.RemoveLane:
 		return fmt.Sprintf("remove lane %d", a.Lane)
+	case whatif.Reshape:
+		return fmt.Sprintf("lane %d becomes %s after %d ms", a.Moves[0].Lane, s.laneText(&a.Moves[0].To), a.Moves[0].LoadNs/1e6)
 	}
 	return fmt.Sprintf("%+v", a)
 }

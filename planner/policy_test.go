@@ -49,6 +49,28 @@ func layeredTenant(id string, layers, home int) Tenant {
 	}
 }
 
+// layeredCosts are those of layeredTenant: of the 1 ms that a prompt's token takes, and the 10 ms of an answer's, each layer has its share.
+type layeredCosts struct{ c *Cluster }
+
+func (l layeredCosts) Program(tenant, _ int, r gmg.Range) (*whatif.Program, error) {
+	g := l.c.Tenants[tenant].Graph
+	return whatif.Compile(g, r, func(op *gmg.Operator) (whatif.Cost, error) {
+		return layerCost{op.Kind == gmg.OpLinear, int64(g.Layers)}, nil
+	}, whatif.Parallelism{})
+}
+
+type layerCost struct {
+	layer  bool
+	layers int64
+}
+
+func (c layerCost) Ns(sh *whatif.Shape) int64 {
+	if !c.layer {
+		return 1
+	}
+	return (9e6 + 1e6*int64(sh.Tokens)) / c.layers
+}
+
 // field finds "key=value" among fields.
 func field(f []string, key string, otherwise float64) float64 {
 	for _, s := range f {
@@ -102,6 +124,7 @@ func (s *scenario) describe(t *testing.T, text string) string {
 			t.Fatalf("what is %q?", f[0])
 		}
 	}
+	s.cluster.Costs = layeredCosts{&s.cluster}
 	for a := range s.cluster.Devices {
 		for b := range s.cluster.Devices {
 			if a != b {

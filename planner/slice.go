@@ -44,7 +44,7 @@ func sliceEntry() entry {
 			{name: "keepPct", otherwise: 35, low: 1, high: 95, tries: []float64{35, 50}},
 			{name: "periodMs", otherwise: 100, low: 0, high: 60_000},
 			{name: "gainPct", otherwise: 0.02, low: 0, high: 100},
-			{name: "steps", otherwise: 1500, low: 0, high: 1e9},
+			{name: "steps", otherwise: 1000, low: 0, high: 1e9},
 			onOff("urgent"), onOff("migrate"), onOff("replicate"), onOff("evict"), onOff("predict"), onOff("spread"), {name: "separate", otherwise: 0, low: 0, high: 1},
 		},
 		make: func(k Knobs) Policy { return &slice{base: base{"slice", k}} },

@@ -8,16 +8,17 @@ import (
 
 // search is the state of the plan search between two calls.
 type search struct {
-	lastNs  int64
-	arrived []int64          // by tenant, at lastNs
-	rate    []float64        // requests per second of each tenant, smoothed
-	busyNs  []int64          // by device, at lastNs
-	busy    []float64        // share of time of each device, smoothed
-	restNs  []int64          // by tenant: no other lane before
-	rests   map[[2]int]int64 // by tenant and lane: no other shape before
-	spec    *whatif.Spec
-	scratch whatif.State
-	seen    [][2]int64 // by tenant: limits of TTFT and TPOT that its requests had
+	lastNs   int64
+	arrived  []int64          // by tenant, at lastNs
+	rate     []float64        // requests per second of each tenant, smoothed
+	busyNs   []int64          // by device, at lastNs
+	busy     []float64        // share of time of each device, smoothed
+	restNs   []int64          // by tenant: no other lane before
+	rests    map[[2]int]int64 // by tenant and lane: no other shape before
+	spec     *whatif.Spec
+	scratch  whatif.State
+	searches int        // that asked for a forecast
+	seen     [][2]int64 // by tenant: limits of TTFT and TPOT that its requests had
 }
 
 const (
@@ -58,6 +59,7 @@ func (p *slice) Plan(s *whatif.State) []Decision {
 	if p.knobs["steps"] == 0 { // nothing is forecast: the first candidate is believed
 		return p.take(&list[0], 0, 0, out)
 	}
+	p.searches++
 	f := p.look(s, len(list))
 	if f == nil {
 		return out

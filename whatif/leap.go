@@ -9,9 +9,6 @@ func (w *island) leap(di int32) {
 	}
 	l := &w.lanes[d.current.lane]
 	f := &l.flights[l.head]
-	if w.spec.Order != OrderArrival && w.sharers(d.id) > 1 {
-		return // what is due when would have to be found out for every step
-	}
 	if f.number == 1 && l.spec.ColdNs > 0 {
 		return // the first step of a lane that takes in running sequences is held up, the next ones aren't
 	}
@@ -33,6 +30,9 @@ func (w *island) leap(di int32) {
 		if d.queue[i].lane != d.current.lane {
 			return
 		}
+	}
+	if w.spec.Order != OrderArrival && w.sharers(d.id) > 1 {
+		return // what is due when would have to be found out for every step
 	}
 	ends := d.current.startNs + f.lead(0) + f.total[0]
 	if k, at := w.count(l, f, ends, limit, w.nextBut(di)); k > 0 {
