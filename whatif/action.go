@@ -310,7 +310,9 @@ func (w *island) ready(li int32) {
 	for _, q := range held {
 		w.route(l.tenant, q)
 	}
-	if l = &w.lanes[li]; l.replaces >= 0 {
+	if l = &w.lanes[li]; l.replaces < 0 {
+		w.spreadWaiting(l.tenant)
+	} else {
 		w.drain(t.lanes[l.replaces])
 	}
 }
@@ -322,30 +324,51 @@ func (w *island) drain(li int32) {
 		return
 	}
 	l.state = laneDraining
-	var again []int32
-	for r, s := range l.ranks {
-		again = append(again, l.inbox[r]...)
-		l.inbox[r] = l.inbox[r][:0]
-		s.Each(func(p batching.Progress) {
-			if !p.Running && p.Tokens == p.PromptTokens {
-				again = append(again, int32(p.ID))
-			}
-		})
-		for _, q := range again {
-			if s.Contains(batching.SeqID(q)) {
-				_ = s.Cancel(batching.SeqID(q)) // it is there
-			}
-		}
-	}
-	for _, q := range again {
-		l.pending -= int64(w.tenants[l.tenant].spec.Requests[q].PromptTokens)
-	}
+	again := w.takeWaiting(l)
 	tenant := l.tenant
 	for _, q := range again {
 		w.route(tenant, q)
 	}
 	if l = &w.lanes[li]; l.idle() {
 		w.retire(li)
+	}
+}
+
+// takeWaiting takes out of a lane what has not begun.
+func (w *island) takeWaiting(l *lane) []int32 {
+	var out []int32
+	for r, s := range l.ranks {
+		out = append(out, l.inbox[r]...)
+		l.inbox[r] = l.inbox[r][:0]
+		began := len(out)
+		s.Each(func(p batching.Progress) {
+			if !p.Running && p.Tokens == p.PromptTokens && p.InFlight == 0 && l.live[r][s.SlotOf(p.ID)].request >= 0 {
+				out = append(out, l.live[r][s.SlotOf(p.ID)].request)
+			}
+		})
+		for _, q := range out[began:] {
+			_ = s.Cancel(batching.SeqID(q)) // it is there
+		}
+	}
+	for _, q := range out {
+		l.pending -= int64(w.tenants[l.tenant].spec.Requests[q].PromptTokens)
+	}
+	return out
+}
+
+// spreadWaiting routes anew what waits in a tenant's lanes, now that it has another one.
+func (w *island) spreadWaiting(ti int32) {
+	t := &w.tenants[ti]
+	var out []int32
+	for _, li := range t.lanes {
+		if l := &w.lanes[li]; l.serves() {
+			out = append(out, w.takeWaiting(l)...)
+		}
+	}
+	slices.Sort(out) // by arrival
+	t.scores = t.scores[:0]
+	for _, q := range out {
+		w.route(ti, q)
 	}
 }
 
