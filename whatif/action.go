@@ -200,7 +200,11 @@ func (w *island) absorb(o *island) {
 			d.queue[k].lane += lanes
 		}
 	}
+	for i := range o.devices {
+		all[mapB[i]].rota.renumber(lanes, tenants)
+	}
 	w.devices = all
+	w.manage()
 	events := w.events
 	w.events = nil
 	for _, e := range o.events {
@@ -252,6 +256,9 @@ func (w *island) addLane(spec *LaneSpec, tenant int32) (int32, error) {
 // reserve takes the memory of a lane's weights and KV on all of its devices, or on none.
 func (w *island) reserve(li int32) error {
 	l := &w.lanes[li]
+	if d := w.swapper(l); d != nil {
+		return w.admitSwapped(d, li)
+	}
 	before := make([]gmg.Ledger, len(w.devices))
 	for i := range w.devices {
 		before[i] = w.devices[i].ledger
@@ -378,6 +385,9 @@ func (w *island) retire(li int32) {
 	l.state = laneGone
 	w.charge(l)
 	w.endHelpers(l)
+	if d := w.swapper(l); d != nil {
+		d.leaveSwapped(li)
+	}
 	if !l.held {
 		return
 	}

@@ -11,10 +11,21 @@ func (w *island) enqueue(r run, spec int) {
 	d := &w.devices[di]
 	w.seq++
 	r.order, r.queuedNs = w.seq, w.now
+	if d.rota != nil {
+		w.queueManaged(di, r)
+		return
+	}
 	if !d.busy {
 		w.start(di, r)
 		return
 	}
+	if d.insert(r) == 0 && w.outranks(&r, &d.current) { // else it is about to yield already, or doesn't
+		w.yieldSoon(di)
+	}
+}
+
+// insert puts a run into the queue, by ahead, and returns where.
+func (d *device) insert(r run) int {
 	i := len(d.queue)
 	d.queue = append(d.queue, r)
 	for i > 0 && r.ahead(&d.queue[i-1]) {
@@ -22,9 +33,7 @@ func (w *island) enqueue(r run, spec int) {
 		i--
 	}
 	d.queue[i] = r
-	if i == 0 && w.outranks(&r, &d.current) { // else it is about to yield already, or doesn't
-		w.yieldSoon(di)
-	}
+	return i
 }
 
 // outranks says whether a waiting run makes the current one yield at the end of its operator.
@@ -203,19 +212,17 @@ func (w *island) swap(di int32) {
 	w.keepRun(d)
 	copy(d.queue, d.queue[1:])
 	d.queue = d.queue[:len(d.queue)-1]
-	i := len(d.queue)
-	d.queue = append(d.queue, back)
-	for i > 0 && back.ahead(&d.queue[i-1]) {
-		d.queue[i] = d.queue[i-1]
-		i--
-	}
-	d.queue[i] = back
+	d.insert(back)
 	w.start(di, next)
 }
 
 // endRun starts the device's next run and moves the finished one's flight on.
 func (w *island) endRun(di int32) {
 	d := &w.devices[di]
+	if d.manager > 0 {
+		w.endManaged(di)
+		return
+	}
 	r := d.current
 	w.keepRun(d)
 	d.busy = false

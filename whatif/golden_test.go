@@ -16,11 +16,12 @@ import (
 
 // A golden describes a world line by line and draws what happens. Lines of "world":
 //
-//	device NAME [memory=BYTES]
+//	device NAME [memory=BYTES] [tenths=N] [swap=BYTES/NS [hidden=PERCENT]]    tenths: of the compute that prompts get beside decodes
+//	stream NAME DEVICE
 //	link FROM TO bw=BYTES/NS lat=NS
 //	cost OPERATOR FIXED PER_ROW PER_CONTEXT_TOKEN    (nanoseconds)
 //	tenant NAME
-//	lane SLICE.. [pages=N] [budget=T] [inflight=K] [async] [borrowed] [eager] [ahead=NS] [ranks] [kv=BYTES]   SLICE = DEVICE:FROM-TO in stages
+//	lane SLICE.. [pages=N] [budget=T] [inflight=K] [async] [borrowed] [eager] [ahead=NS] [ranks] [kv=BYTES] [separate] [turn=NS]   SLICE = DEVICE:FROM-TO in stages
 //	request at=NS prompt=P output=O
 //
 // The model has one layer unless "layers N" says otherwise; a row of its residual stream is 4 bytes. "run scale=NS" draws one character for so many
@@ -81,6 +82,15 @@ func (g *golden) line(t *testing.T, f []string) {
 	switch f[0] {
 	case "device":
 		s.Devices = append(s.Devices, DeviceSpec{ID: f[1], MemoryBytes: option(f, "memory", 0)})
+		d := &s.Devices[len(s.Devices)-1]
+		if tenths := option(f, "tenths", 0); tenths > 0 {
+			d.Sharing = MuxServe(int(tenths), true)
+		}
+		if bw := option(f, "swap", 0); bw > 0 {
+			d.Swap = &Swap{BytesPerS: float64(bw) * 1e9, HiddenPct: int(option(f, "hidden", 0)), RoundRobin: true}
+		}
+	case "stream":
+		s.Devices = append(s.Devices, DeviceSpec{ID: f[1], PartOf: g.device(f[2]) + 1})
 	case "link":
 		s.Links = append(s.Links, LinkSpec{From: g.device(f[1]), To: g.device(f[2]), BandwidthBytesPerS: float64(option(f, "bw", 1)) * 1e9, LatencyNs: option(f, "lat", 0)})
 	case "layers":
@@ -113,6 +123,7 @@ func (g *golden) lane(t *testing.T, f []string) LaneSpec {
 	if option(f, "async", 0) == 1 {
 		l.Batching.Overlap = batching.OverlapAll
 	}
+	l.Batching.Separate, l.TurnNs = int(option(f, "separate", 0)), option(f, "turn", 0)
 	ranks := option(f, "ranks", 0) == 1
 	for _, s := range f[1:] {
 		name, stages, ok := strings.Cut(s, ":")

@@ -141,6 +141,9 @@ func (s *Sim) equip(tenant int, l *LaneSpec, h *helper) error {
 		if sl.Device == h.device || len(sl.Gang) > 0 {
 			return fmt.Errorf("%w: slice %d lies on the helper itself or on a gang; a helper serves slices on single other devices", ErrSpec, k)
 		}
+		if s.spec.Devices[sl.Device].managed() || s.spec.Devices[h.device].managed() {
+			return fmt.Errorf("%w: devices of several streams or of swapped weights neither lend nor borrow", ErrSpec)
+		}
 		if hs.out < 0 || hs.back < 0 {
 			return fmt.Errorf("%w: %s and %s are not linked both ways", ErrSpec, s.spec.Devices[sl.Device].ID, s.spec.Devices[h.device].ID)
 		}

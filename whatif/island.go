@@ -50,6 +50,8 @@ type device struct {
 	busyNs     int64
 	borrowedNs int64    // of these, for lanes that borrow
 	shortage   Shortage // the first time something didn't fit
+	rota       *rota    // of a device that is shared in a way of its own
+	manager    int32    // the device whose rota it runs for, plus one; 0: none
 }
 
 // run is a step's share on a device.
@@ -64,6 +66,7 @@ type run struct {
 	pc          int32 // next operator; -1 is the engine's own time
 	startNs     int64 // when the operator at pc started, or the run in fast mode
 	beganNs     int64 // when it came onto the device
+	tenths      int8  // of a shared device's compute
 }
 
 // link carries transfers one after the other.
@@ -111,6 +114,8 @@ type lane struct {
 	readyNs  int64 // when a loading lane serves
 	shared   []kvPart
 	charged  int    // pages of shared pools that are held
+	quota    int    // of them that it may hold
+	turnNs   int64  // for how long it keeps a device that swaps when others wait
 	starved  bool   // it would do more if it had more pages
 	moving   bool   // it forms no more steps: a reshape waits for those in flight
 	key      uint64 // tells its noise from other lanes'
@@ -175,7 +180,7 @@ func (w *island) clone() *island {
 	c.links = append([]link(nil), w.links...)
 	c.devices = append([]device(nil), w.devices...)
 	for i := range c.devices {
-		c.devices[i].queue = append([]run(nil), w.devices[i].queue...)
+		c.devices[i].queue, c.devices[i].rota = append([]run(nil), w.devices[i].queue...), w.devices[i].rota.clone()
 	}
 	c.tenants = append([]tenant(nil), w.tenants...)
 	for i := range c.tenants {

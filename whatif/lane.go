@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 
 	"slicescheduler/batching"
@@ -8,7 +9,7 @@ import (
 
 // newLane makes an empty lane.
 func newLane(spec *LaneSpec, tenant int32) (lane, error) {
-	l := lane{spec: spec, tenant: tenant, coldNs: spec.ColdNs, shared: sharedParts(spec)}
+	l := lane{spec: spec, tenant: tenant, coldNs: spec.ColdNs, shared: sharedParts(spec), quota: cmp.Or(spec.QuotaBlocks, spec.Batching.KVBlocks), turnNs: spec.TurnNs}
 	inFlight := max(spec.Batching.InFlight, 1)
 	for range spec.Ranks {
 		s, err := batching.New(spec.Batching)

@@ -4,7 +4,7 @@ package whatif
 // steps are summed one by one from the same shapes, so nothing is lost by it.
 func (w *island) leap(di int32) {
 	d := &w.devices[di]
-	if w.mode == Exact || w.spec.KeepTimeline || !d.busy || d.current.pc >= 0 {
+	if w.mode == Exact || w.spec.KeepTimeline || !d.busy || d.current.pc >= 0 || d.manager > 0 {
 		return
 	}
 	l := &w.lanes[d.current.lane]

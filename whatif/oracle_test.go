@@ -39,6 +39,8 @@ type oracleStep struct {
 	steps  []*batching.Step
 	shapes []Shape
 	cold   int64
+	extra  int64 // what a device of several streams or of swapped weights adds
+	tenths int
 	slice  int
 	op     int // next operator of the slice; -1 is the engine's own time
 	done   bool
@@ -54,6 +56,7 @@ type oracleDevice struct {
 	queue   []*oracleStep
 	current *oracleStep
 	ends    int64
+	rota    oracleRota
 }
 
 type oracleTransfer struct {
@@ -222,11 +225,14 @@ func (s *oracleStep) costOf() int64 {
 		return s.costWithHelpers()
 	}
 	if s.op < 0 {
+		if s.slice > 0 {
+			return s.extra
+		}
 		layers := 0
 		for _, sl := range s.lane.spec.Ranks[0].Slices {
 			layers += sl.Program.layers
 		}
-		return s.cold + s.lane.spec.Engine.overheadNs(s.shapes, layers)
+		return s.cold + s.extra + s.lane.spec.Engine.overheadNs(s.shapes, layers)
 	}
 	ref := int(p.sequence[s.op])
 	for _, b := range p.blocks {
@@ -271,6 +277,10 @@ func (o *oracle) enqueue(s *oracleStep) {
 	d := &o.devices[s.device()]
 	o.orders++
 	s.order, s.queued = o.orders, o.now
+	if o.managed(s.device()) {
+		o.queueManaged(s)
+		return
+	}
 	d.queue = append(d.queue, s)
 	if d.current == nil {
 		o.startNext(s.device())
@@ -312,6 +322,13 @@ func (o *oracle) operatorEnds(di int) {
 		return
 	}
 	d.current = nil
+	if home := o.managerOf(di); home >= 0 {
+		o.devices[home].rota.held = true
+		o.sliceEnds(s)
+		o.devices[home].rota.held = false
+		o.dispatch(home)
+		return
+	}
 	o.startNext(di)
 	o.sliceEnds(s)
 }
@@ -329,7 +346,7 @@ func (o *oracle) sliceEnds(s *oracleStep) {
 	from := s.device()
 	bytes := s.shapes[0].Tokens * s.program().hiddenBytes
 	s.slice++
-	s.op = 0
+	s.op, s.extra = 0, 0
 	if to := s.device(); to != from {
 		i := o.spec.link(from, to)
 		link := o.spec.Links[i]

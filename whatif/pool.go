@@ -48,7 +48,7 @@ func (w *island) offer(l *lane) {
 
 // roomFor is how many more pages a lane with a shared pool could have now.
 func (w *island) roomFor(l *lane) int {
-	room := l.spec.Batching.KVBlocks - l.charged
+	room := l.quota - l.charged
 	for _, p := range l.shared {
 		if d := &w.devices[w.deviceAt(p.device)]; d.accounted && p.bytes > 0 {
 			room = min(room, int(d.ledger.Free()/p.bytes))

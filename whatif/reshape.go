@@ -27,6 +27,9 @@ func (a Reshape) apply(s *Sim) error {
 		if err := s.spec.validateLane(&m.To); err != nil {
 			return err
 		}
+		if s.spec.Devices[m.To.Ranks[0].Slices[0].Device].Swap != nil {
+			return fmt.Errorf("%w: a lane whose weights are swapped can't be reshaped", ErrSpec)
+		}
 		l, err := s.spec.resolve(m.Tenant, &m.To)
 		if err != nil {
 			return err

@@ -48,7 +48,7 @@ func (w *island) loadOf(l *lane) LaneLoad {
 	s := l.spec.Ranks[0].Slices
 	out := LaneLoad{
 		Lane: l.number, Devices: len(s), Device: s[0].Device, Borrowed: l.spec.Borrowed, Prefill: l.spec.Prefill,
-		PendingTokens: int(max(l.pending, 0)), StepNs: l.decodeNs, KVBlocks: l.spec.Batching.KVBlocks,
+		PendingTokens: int(max(l.pending, 0)), StepNs: l.decodeNs, KVBlocks: l.quota,
 	}
 	for r := range l.ranks {
 		st := l.ranks[r].Stats()

@@ -58,6 +58,11 @@ func (s *Sim) partition() {
 			}
 		}
 	}
+	for d := range s.spec.Devices {
+		if of := s.spec.Devices[d].PartOf; of > 0 {
+			group[find(d)] = find(of - 1)
+		}
+	}
 	islandOf, paths := map[int]int32{}, map[[2]int32]int32{}
 	for i := len(s.spec.Links) - 1; i >= 0; i-- { // of several the first counts
 		l := &s.spec.Links[i]
@@ -94,6 +99,9 @@ func (s *Sim) partition() {
 		if a, b := s.ofDevice[l.From], s.ofDevice[l.To]; a == b {
 			s.islands[a].links = append(s.islands[a].links, link{id: i})
 		}
+	}
+	for _, w := range s.islands {
+		w.manage()
 	}
 	s.touched = make([]bool, len(s.islands))
 }

@@ -28,6 +28,10 @@ type Spec struct {
 type DeviceSpec struct {
 	ID          string
 	MemoryBytes int64 // 0: not accounted
+	// PartOf makes it another stream of a device with a Sharing, whose index it is plus one. Lanes are laid on that device, which picks a stream for each run.
+	PartOf  int
+	Sharing *Sharing // runs of prompts and of decodes beside each other; nil: one after the other
+	Swap    *Swap    // lanes whose weights take turns in its memory; nil: all are there
 }
 
 // LinkSpec is a directed path between two devices; transfers use it one after the other.
@@ -87,6 +91,10 @@ type LaneSpec struct {
 	// SharedKV: pages are taken from what the lane's devices have free as they are needed, and given back, together with all other such lanes there.
 	// Batching.KVBlocks is then the most that it may hold, and SliceSpec.KVBytes 0.
 	SharedKV bool
+	// QuotaBlocks is how many of Batching.KVBlocks a lane with SharedKV may hold until a SetQuota says otherwise; 0: all.
+	QuotaBlocks int
+	// TurnNs is for how long the lane keeps a device that swaps when others wait for it, until a SetTurn says otherwise.
+	TurnNs int64
 	// FreeWeights: its weights take no memory (bounds only).
 	FreeWeights bool
 	// Prefill: its sequences go to another lane after their first token, their KV over the links; see HandOver.
@@ -111,6 +119,9 @@ type SliceSpec struct {
 
 // Validate says what is wrong with a world.
 func (s *Spec) Validate() error {
+	if err := s.validateDevices(); err != nil {
+		return err
+	}
 	for i, l := range s.Links {
 		if l.From < 0 || l.From >= len(s.Devices) || l.To < 0 || l.To >= len(s.Devices) || l.BandwidthBytesPerS <= 0 || l.LatencyNs < 0 {
 			return fmt.Errorf("%w: link %d needs two devices, a bandwidth above 0 and a latency of at least 0", ErrSpec, i)
@@ -139,8 +150,8 @@ func (s *Spec) validateLane(l *LaneSpec) error {
 	if l.Engine == nil || len(l.Ranks) == 0 {
 		return fmt.Errorf("%w: a lane needs an engine and a rank", ErrSpec)
 	}
-	if l.ColdNs < 0 {
-		return fmt.Errorf("%w: ColdNs is %d, must not be negative", ErrSpec, l.ColdNs)
+	if l.ColdNs < 0 || l.TurnNs < 0 || l.QuotaBlocks < 0 {
+		return fmt.Errorf("%w: ColdNs is %d, TurnNs %d and QuotaBlocks %d, must not be negative", ErrSpec, l.ColdNs, l.TurnNs, l.QuotaBlocks)
 	}
 	if err := l.Batching.Validate(); err != nil {
 		return err
@@ -164,7 +175,7 @@ func (s *Spec) validateLane(l *LaneSpec) error {
 			}
 		}
 	}
-	return nil
+	return s.validateManaged(l)
 }
 
 // link returns the index of a link, or -1.
