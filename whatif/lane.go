@@ -39,6 +39,8 @@ func (w *island) receive(li int32, rank int, request int32) {
 	l.pending += int64(w.tenants[l.tenant].spec.Requests[request].PromptTokens)
 	if l.flying == 0 || l.spec.Engine.Eager {
 		w.pump(li)
+	} else if w.spec.Order != OrderArrival && l.spec.Batching.Separate == 0 {
+		w.hurry(li, request)
 	}
 }
 

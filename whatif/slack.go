@@ -47,3 +47,49 @@ func (w *island) setDue(l *lane, f *flight) {
 	}
 	f.due = due
 }
+
+// hurry makes the steps that a lane has in flight as urgent as a request that waits behind them: they may be far ahead of what their answers need, and would
+// otherwise let every other lane pass while it waits.
+func (w *island) hurry(li, request int32) {
+	l := &w.lanes[li]
+	t := &w.tenants[l.tenant]
+	ttft, _ := t.limits(&liveRequest{request: request})
+	if ttft == 0 {
+		return
+	}
+	due := t.spec.Requests[request].ArrivalNs + ttft
+	if due < w.now {
+		due = w.now + lateNs
+	}
+	l.lastDue = min(l.lastDue, due)
+	for i := range l.flights {
+		l.flights[i].due = min(l.flights[i].due, due)
+	}
+	for k := range l.spec.Ranks[0].Slices {
+		w.hurryOn(w.deviceAt(l.spec.Ranks[0].Slices[k].Device), li, due)
+	}
+}
+
+// hurryOn puts a lane's runs forward in a device's queue.
+func (w *island) hurryOn(di, li int32, due int64) {
+	d := &w.devices[di]
+	if !d.busy {
+		return
+	}
+	if d.current.lane == li {
+		d.current.due = min(d.current.due, due)
+	}
+	for i := range d.queue {
+		if r := d.queue[i]; r.lane == li && r.due > due {
+			r.due = due
+			k := i
+			for ; k > 0 && r.ahead(&d.queue[k-1]); k-- {
+				d.queue[k] = d.queue[k-1]
+			}
+			d.queue[k] = r
+			if k == 0 && w.outranks(&r, &d.current) {
+				w.yieldSoon(di)
+			}
+		}
+	}
+}
