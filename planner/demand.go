@@ -40,32 +40,6 @@ func byDemand(demand []float64) []int {
 	return order
 }
 
-// queueing compares lanes by the work on their devices. A sequence that decodes is worth runningTokens of a prompt that waits.
-type queueing struct{ runningTokens int }
-
-// newQueueing estimates from the past how many tokens of its answer a running sequence has still to get.
-func newQueueing(past *Past) queueing {
-	rate, tokens := 0.0, 0.0
-	for i := range past.Tenants {
-		p := &past.Tenants[i]
-		rate, tokens = rate+p.RequestsPerS, tokens+p.RequestsPerS*p.OutputTokens/2
-	}
-	if rate == 0 {
-		return queueing{64}
-	}
-	return queueing{max(16, int(tokens/rate))}
-}
-
-// work is what lies before a request that joins a lane, in tokens of prompts.
-func (q queueing) work(l *whatif.LaneLoad) int {
-	return l.DevicePending + q.runningTokens*l.DeviceRunning
-}
-
-// shortest is the lane with the least work on its device, of those that have the pages for all prompts if any has; -1 without lanes.
-func (q queueing) shortest(a *whatif.Arrival) int {
-	return leastBy(a, func(l *whatif.LaneLoad) float64 { return float64(q.work(l)) })
-}
-
 // leastBy is the lane of the least cost, of those that have the pages for all prompts if any has; -1 without lanes.
 func leastBy(a *whatif.Arrival, cost func(l *whatif.LaneLoad) float64) int {
 	best, bestFits, least := -1, false, 0.0

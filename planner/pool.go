@@ -9,23 +9,28 @@ import (
 )
 
 // pool is a bound: every device holds every tenant's weights for free and has the KV memory that static has there. A sequence runs on one device at a time
-// at its normal speed, joins the device with the least work and migrates for free.
+// at its normal speed, joins the device where it has the least before it and migrates for free. "Least" counts what a device has to read for each tenant
+// that runs there: without that the tenants would be strewn over all devices and spoil every one's pace.
 type pool struct {
 	base
-	queue  queueing
-	homes  int
-	active [][]int // by device: sequences of each tenant that ran there when it was last looked at
-	step   []int   // by tenant: what reading its weights costs, in tokens of prompts
+	pace pacer
 }
 
-// poolPeriodNs is how often sequences are moved.
-const poolPeriodNs = 20_000_000
+// poolPeriodNs is how often sequences are moved, poolMoves how many times at most.
+const (
+	poolPeriodNs = 20_000_000
+	poolMoves    = 16
+)
 
 func poolEntry() entry {
 	return entry{
-		name:  "pool",
-		knobs: []knob{budget(1024, 2048, 4096), {name: "affinity", otherwise: 1, low: 0, high: 1, tries: []float64{0, 1}}},
-		make:  func(k Knobs) Policy { return &pool{base: base{"pool", k}} },
+		name: "pool",
+		knobs: []knob{
+			budget(256, 512, 1024),
+			{name: "pace", otherwise: joinPace, low: 0, high: 1000, tries: []float64{5, joinPace}},
+			{name: "migrate", otherwise: 1, low: 0, high: 1},
+		},
+		make: func(k Knobs) Policy { return &pool{base: base{"pool", k}} },
 	}
 }
 
@@ -37,7 +42,7 @@ func (p *pool) Place(c *Cluster, past *Past) (*Start, error) {
 	if _, err := homeKV(c, past); err != nil {
 		return nil, err
 	}
-	p.queue, p.homes = newQueueing(past), len(c.Devices)
+	p.pace = newPacer(c, past, p.knobs["pace"])
 	room := NewRoom(c)
 	for i := range c.Tenants {
 		room.Free[c.Tenants[i].Home] -= weightBytesOf(c, i)
@@ -45,11 +50,9 @@ func (p *pool) Place(c *Cluster, past *Past) (*Start, error) {
 	start := &Start{Lanes: make([][]whatif.LaneSpec, len(c.Tenants)), Order: whatif.OrderSlack}
 	for d := range c.Devices {
 		start.Devices = append(start.Devices, whatif.DeviceSpec{ID: c.Devices[d].ID, MemoryBytes: max(room.Free[d], 1)})
-		p.active = append(p.active, make([]int, len(c.Tenants)))
 	}
 	for i := range c.Tenants {
 		t := &c.Tenants[i]
-		p.step = append(p.step, stepTokens(t))
 		for d := range c.Devices {
 			pages := pagesIn(t, t.Graph.Whole(), room.Free[d])
 			if pages < 1 {
@@ -63,96 +66,96 @@ func (p *pool) Place(c *Cluster, past *Past) (*Start, error) {
 	return start, nil
 }
 
-// stepTokens is what a step of decodes costs a device before the first of its sequences, counted in tokens of a prompt.
-func stepTokens(t *Tenant) int {
-	if t.AloneTTFTNs == nil || t.AloneTPOTNs == nil {
-		return 0
-	}
-	const prompt = 1024
-	perToken := max(1, t.AloneTTFTNs(prompt)/prompt)
-	return int(t.AloneTPOTNs(1) / perToken)
-}
-
 // Route implements Policy.
-func (p *pool) Route(a *whatif.Arrival) int {
-	return leastBy(a, func(l *whatif.LaneLoad) float64 {
-		work := p.queue.work(l)
-		if l.Running == 0 && l.Waiting == 0 {
-			work += int(p.knobs["affinity"] * float64(p.step[a.Tenant]))
-		}
-		return float64(work)
-	})
-}
+func (p *pool) Route(a *whatif.Arrival) int { return p.pace.shortest(a) }
 
-// Plan moves sequences from the device that has the most to the one that has the fewest, one by one, until they are even.
+// Plan moves sequences from the device with the slowest pace to others, as long as that makes the tokens of all sequences together faster.
 func (p *pool) Plan(s *whatif.State) []Decision {
-	running := make([]int, p.homes)
-	for _, row := range p.active {
-		clear(row)
+	p.pace.note(s)
+	if p.knobs["migrate"] == 0 {
+		return nil
 	}
-	for i := range s.Tenants {
-		for k := range s.Tenants[i].Lanes {
-			l := &s.Tenants[i].Lanes[k]
-			running[l.Load.Device] += l.Load.Running
-			p.active[l.Load.Device][i] += l.Load.Running
-		}
-	}
-	var out []Decision
 	taken := map[[2]int]bool{}
-	for range 4 * p.homes {
-		from, to := 0, 0
-		for d := range running {
-			if running[d] > running[from] {
+	var out []Decision
+	for range poolMoves {
+		from := 0
+		for d := range p.pace.devices {
+			if a, b := &p.pace.devices[d], &p.pace.devices[from]; a.weights+a.sum > b.weights+b.sum {
 				from = d
 			}
-			if running[d] < running[to] {
-				to = d
-			}
 		}
-		if running[from]-running[to] < 2 {
-			break
-		}
-		m, ok := p.pick(s, from, to, taken)
+		m, ok := p.bestMove(s, from)
 		if !ok {
 			break
 		}
-		taken[[2]int{m.Tenant, m.Request}] = true
-		running[from]--
-		running[to]++
-		out = append(out, Decision{Action: m, Kind: "migrate", Tenant: m.Tenant, Reason: fmt.Sprintf("device %d runs %d sequences, device %d runs %d", from, running[from]+1, to, running[to]-1)})
+		moved := p.take(s, m, taken)
+		if len(moved) == 0 {
+			break
+		}
+		out = append(out, moved...)
+		p.pace.add(m.tenant, m.from, -len(moved))
+		p.pace.add(m.tenant, m.to, len(moved))
 	}
 	return out
 }
 
-// pick is a sequence that runs on one device and may go to another: of a tenant that runs at the other already, if there is one, and the shortest.
-func (p *pool) pick(s *whatif.State, from, to int, taken map[[2]int]bool) (whatif.MigrateSequence, bool) {
-	type candidate struct {
-		m      whatif.MigrateSequence
-		here   int
-		tokens int
-	}
-	var best []candidate
-	for i := range s.Tenants {
-		a, b := laneOn(&s.Tenants[i], from), laneOn(&s.Tenants[i], to)
-		if a < 0 || b < 0 {
+// poolMove is a number of a tenant's sequences that go from one device to another.
+type poolMove struct{ tenant, from, to, n int }
+
+// bestMove is what helps most of moving one, half or all of a tenant's sequences from a device to another.
+func (p *pool) bestMove(s *whatif.State, from int) (poolMove, bool) {
+	var best poolMove
+	least := -1e3 // a microsecond of all tokens together
+	for i, n := range p.pace.devices[from].running {
+		if n == 0 {
 			continue
 		}
-		for _, q := range s.Tenants[i].Lanes[a].Sequences {
-			if !q.Running || q.FirstNs == 0 || q.Migrating || taken[[2]int{i, q.Request}] {
+		for to := range p.pace.devices {
+			if to == from || laneOn(&s.Tenants[i], to) < 0 {
 				continue
 			}
-			here := 1
-			if p.active[to][i] > 0 {
-				here = 0
+			before := p.pace.devices[from].total() + p.pace.devices[to].total()
+			for k, m := range [3]int{1, n / 2, n} {
+				if k > 0 && m <= 1 || k == 1 && m == n {
+					continue
+				}
+				p.pace.add(i, from, -m)
+				p.pace.add(i, to, m)
+				if gain := p.pace.devices[from].total() + p.pace.devices[to].total() - before; gain < least {
+					best, least = poolMove{i, from, to, m}, gain
+				}
+				p.pace.add(i, from, m)
+				p.pace.add(i, to, -m)
 			}
-			best = append(best, candidate{whatif.MigrateSequence{Tenant: i, Request: q.Request, From: a, To: b, Free: true}, here, q.Tokens})
 		}
 	}
-	if len(best) == 0 {
-		return whatif.MigrateSequence{}, false
+	return best, best.n > 0
+}
+
+// take picks the sequences of a move, the shortest first; those that have no token yet or are moving stay.
+func (p *pool) take(s *whatif.State, m poolMove, taken map[[2]int]bool) []Decision {
+	t := &s.Tenants[m.tenant]
+	a, b := laneOn(t, m.from), laneOn(t, m.to)
+	if a < 0 {
+		return nil
 	}
-	slices.SortStableFunc(best, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.here, b.here), cmp.Compare(a.tokens, b.tokens)) })
-	return best[0].m, true
+	var free []*whatif.SequenceState
+	for i := range t.Lanes[a].Sequences {
+		q := &t.Lanes[a].Sequences[i]
+		if q.Running && q.FirstNs > 0 && !q.Migrating && !taken[[2]int{m.tenant, q.Request}] {
+			free = append(free, q)
+		}
+	}
+	slices.SortStableFunc(free, func(x, y *whatif.SequenceState) int { return cmp.Compare(x.Tokens, y.Tokens) })
+	var out []Decision
+	for _, q := range free[:min(m.n, len(free))] {
+		taken[[2]int{m.tenant, q.Request}] = true
+		out = append(out, Decision{
+			Action: whatif.MigrateSequence{Tenant: m.tenant, Request: q.Request, From: a, To: b, Free: true}, Kind: "migrate", Tenant: m.tenant,
+			Reason: fmt.Sprintf("device %d runs %d sequences, device %d runs %d", m.from, p.pace.devices[m.from].count, m.to, p.pace.devices[m.to].count),
+		})
+	}
+	return out
 }
 
 // laneOn is a tenant's serving lane that begins on a device, or -1.

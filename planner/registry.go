@@ -36,7 +36,7 @@ type entry struct {
 func entries() []entry {
 	return []entry{
 		sliceEntry(),
-		staticEntry(), replicasEntry(), spreadEntry(),
+		staticEntry(), migrateEntry(), attentionEntry(), replicasEntry(), spreadEntry(),
 		poolEntry(), oracleEntry(),
 	}
 }

@@ -3,19 +3,20 @@ package planner
 import "slicescheduler/whatif"
 
 // replicas is what a platform team does by hand: whole extra copies of the tenants with the greatest past demand per copy, wherever memory allows. A
-// request joins the copy on the device with the least work; the tenants of a device share its KV memory and step by least slack.
+// request joins the copy where it has the least before it; the tenants of a device share its KV memory and step by least slack.
 type replicas struct {
 	base
-	queue queueing
+	pace pacer
 }
 
 func replicasEntry() entry {
 	return entry{
 		name: "replicas",
 		knobs: []knob{
-			budget(1024, 4096),
-			{name: "keep", otherwise: 0.3, low: 0, high: 0.95, tries: []float64{0.15, 0.35}},
-			{name: "burst", otherwise: 0.5, low: 0, high: 1, tries: []float64{0, 0.5}},
+			budget(512, 2048),
+			{name: "keep", otherwise: 0.3, low: 0, high: 0.95, tries: []float64{0.15, 0.4}},
+			{name: "burst", otherwise: 0.5, low: 0, high: 1},
+			{name: "pace", otherwise: joinPace, low: 0, high: 1000, tries: []float64{5, joinPace}},
 		},
 		make: func(k Knobs) Policy { return &replicas{base: base{"replicas", k}} },
 	}
@@ -23,7 +24,7 @@ func replicasEntry() entry {
 
 // Place implements Policy.
 func (p *replicas) Place(c *Cluster, past *Past) (*Start, error) {
-	p.queue = newQueueing(past)
+	p.pace = newPacer(c, past, p.knobs["pace"])
 	copies, room, err := placeCopies(c, demands(c, past, p.knobs["burst"]), p.knobs["keep"])
 	if err != nil {
 		return nil, err
@@ -32,10 +33,19 @@ func (p *replicas) Place(c *Cluster, past *Past) (*Start, error) {
 }
 
 // Route implements Policy.
-func (p *replicas) Route(a *whatif.Arrival) int { return p.queue.shortest(a) }
+func (p *replicas) Route(a *whatif.Arrival) int { return p.pace.shortest(a) }
 
-// Plan implements Policy.
-func (p *replicas) Plan(*whatif.State) []Decision { return nil }
+// lookPeriodNs is how often a policy that only routes looks at what runs where.
+const lookPeriodNs = 100_000_000
+
+// PeriodNs implements Policy.
+func (p *replicas) PeriodNs() int64 { return lookPeriodNs }
+
+// Plan implements Policy. Nothing is done after the start.
+func (p *replicas) Plan(s *whatif.State) []Decision {
+	p.pace.note(s)
+	return nil
+}
 
 // placeCopies lays one copy of each tenant on its home device, then gives the tenant with the greatest demand per copy another one, on the device with the
 // least demand of those that keep the share `keep` of their memory for KV, until no copy fits. It returns the devices of each tenant's copies and what is

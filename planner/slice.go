@@ -36,9 +36,9 @@ func sliceEntry() entry {
 	return entry{
 		name: "slice",
 		knobs: []knob{
-			budget(),
-			{name: "group", otherwise: 8, low: 0, high: 1024, tries: []float64{0, 8}},
-			{name: "bigPct", otherwise: 50, low: 0, high: 100, tries: []float64{0, 50}},
+			{name: "budget", otherwise: 4096, low: 16, high: 1 << 20},
+			{name: "group", otherwise: 8, low: 0, high: 1024},
+			{name: "bigPct", otherwise: 50, low: 0, high: 100, tries: []float64{0, 50, 100}},
 			{name: "depth", otherwise: 0, low: 0, high: 16},
 			{name: "prompts", otherwise: 8, low: 1, high: 16},
 			{name: "keepPct", otherwise: 35, low: 1, high: 95, tries: []float64{35, 50}},

@@ -15,8 +15,8 @@ func spreadEntry() entry {
 	return entry{
 		name: "spread",
 		knobs: []knob{
-			budget(512, 2048),
-			{name: "k", otherwise: 8, low: 1, high: 64, tries: []float64{2, 4, 8}},
+			budget(512, 1024),
+			{name: "k", otherwise: 8, low: 1, high: 64, tries: []float64{4, 8}},
 			{name: "micro", otherwise: 1, low: 1, high: 16, tries: []float64{1, 2}},
 			{name: "head", otherwise: 1, low: 0, high: 16},
 		},
