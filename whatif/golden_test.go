@@ -21,7 +21,8 @@ import (
 //	link FROM TO bw=BYTES/NS lat=NS
 //	cost OPERATOR FIXED PER_ROW PER_CONTEXT_TOKEN    (nanoseconds)
 //	tenant NAME
-//	lane SLICE.. [pages=N] [budget=T] [inflight=K] [async] [borrowed] [eager] [ahead=NS] [ranks] [kv=BYTES] [separate] [turn=NS]   SLICE = DEVICE:FROM-TO in stages
+//	lane SLICE.. [pages=N] [budget=T] [inflight=K] [async] [borrowed] [eager] [prefill] [ahead=NS] [ranks] [kv=BYTES] [separate] [turn=NS]
+//	                                                 SLICE = DEVICE:FROM-TO in stages
 //	request at=NS prompt=P output=O
 //
 // The model has one layer unless "layers N" says otherwise; a row of its residual stream is 4 bytes. "run scale=NS" draws one character for so many
@@ -117,7 +118,7 @@ func (g *golden) line(t *testing.T, f []string) {
 func (g *golden) lane(t *testing.T, f []string) LaneSpec {
 	graph := smallGraph(g.layers)
 	l := LaneSpec{
-		Engine: &EngineKind{DecodeStepNs: option(f, "ahead", 0), PrefillStepNs: option(f, "ahead", 0), Eager: option(f, "eager", 0) == 1}, Borrowed: option(f, "borrowed", 0) == 1, ColdNs: option(f, "cold", 0),
+		Engine: &EngineKind{DecodeStepNs: option(f, "ahead", 0), PrefillStepNs: option(f, "ahead", 0), Eager: option(f, "eager", 0) == 1}, Borrowed: option(f, "borrowed", 0) == 1, Prefill: option(f, "prefill", 0) == 1, ColdNs: option(f, "cold", 0),
 		Batching: batching.Config{BlockTokens: 4, KVBlocks: int(option(f, "pages", 100)), MaxBatchTokens: int(option(f, "budget", 64)), InFlight: int(option(f, "inflight", 1)), Order: batching.OrderStrict},
 	}
 	if option(f, "async", 0) == 1 {
@@ -193,12 +194,10 @@ func (g *golden) run(scale int64) string {
 }
 
 func (g *golden) act(t *testing.T, d *datadriven.TestData) string {
-	var tenant, lane, at, load int
+	var tenant, lane, load int
 	d.MaybeScanArgs(t, "tenant", &tenant)
 	d.MaybeScanArgs(t, "lane", &lane)
-	d.MaybeScanArgs(t, "at", &at)
 	d.MaybeScanArgs(t, "load", &load)
-	g.sim.Run(int64(at))
 	var a Action = RemoveLane{tenant, lane}
 	if d.Cmd != "remove" {
 		l := g.lane(t, append([]string{"lane"}, strings.Fields(d.Input)...))
@@ -207,11 +206,7 @@ func (g *golden) act(t *testing.T, d *datadriven.TestData) string {
 			a = MoveLane{tenant, lane, l, int64(load)}
 		}
 	}
-	if err := g.sim.Apply(a); err != nil {
-		f := g.sim.Forecast()
-		return fmt.Sprintf("%v\nforecast names %+v\n", err, *f.Shortage)
-	}
-	return "ok\n"
+	return g.take(t, d, a)
 }
 
 func TestGolden(t *testing.T) {
@@ -233,6 +228,9 @@ func TestGolden(t *testing.T) {
 					fmt.Fprintf(&out, "%s weights %d kv %d free %d\n", dev.ID, dev.WeightBytes, dev.KVBytes, dev.FreeBytes)
 				}
 				return out.String()
+			}
+			if a := g.otherAction(t, d); a != nil {
+				return g.take(t, d, a)
 			}
 			return "unknown command\n"
 		})
