@@ -27,6 +27,8 @@ const (
 	migrateStopNs   = 25_000_000
 	scalePeriodNs   = 10_000_000_000
 	instanceStartNs = 20_000_000_000
+	// minFreenessGap keeps sequences from going to and fro.
+	minFreenessGap = 5
 )
 
 func migrateEntry() entry {
@@ -35,8 +37,8 @@ func migrateEntry() entry {
 		knobs: []knob{
 			budget(),
 			{name: "keep", otherwise: 0.3, low: 0, high: 0.95, tries: []float64{0.15, 0.4}},
-			{name: "gap", otherwise: 10, low: 0, high: 1e9, tries: []float64{5, 40}},
-			{name: "low", otherwise: 10, low: 0, high: 1e9, tries: []float64{10, 200}},
+			{name: "out", otherwise: 20, low: 0, high: 1e9, tries: []float64{20, 200}},
+			{name: "low", otherwise: 10, low: 0, high: 1e9, tries: []float64{10, 100}},
 		},
 		make: func(k Knobs) Policy { return &migrate{base: base{"migrate", k}} },
 	}
@@ -113,7 +115,7 @@ func (p *migrate) move(s *whatif.State, tenant int) (Decision, bool) {
 			to, most = k, f
 		}
 	}
-	if from < 0 || to < 0 || from == to || most-least < p.knobs["gap"] {
+	if from < 0 || to < 0 || from == to || least >= p.knobs["out"] || most < 2*least || most-least < minFreenessGap {
 		return Decision{}, false
 	}
 	q := &lanes[from].Sequences[movable(&lanes[from])]

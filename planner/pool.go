@@ -84,7 +84,7 @@ func (p *pool) Plan(s *whatif.State) []Decision {
 				from = d
 			}
 		}
-		m, ok := p.bestMove(s, from)
+		m, ok := p.bestMove(s, from, taken)
 		if !ok {
 			break
 		}
@@ -103,25 +103,26 @@ func (p *pool) Plan(s *whatif.State) []Decision {
 type poolMove struct{ tenant, from, to, n int }
 
 // bestMove is what helps most of moving one, half or all of a tenant's sequences from a device to another.
-func (p *pool) bestMove(s *whatif.State, from int) (poolMove, bool) {
+func (p *pool) bestMove(s *whatif.State, from int, taken map[[2]int]bool) (poolMove, bool) {
 	var best poolMove
 	least := -1e3 // a microsecond of all tokens together
 	for i, n := range p.pace.devices[from].running {
 		if n == 0 {
 			continue
 		}
+		movable := len(p.movable(s, i, from, taken))
 		for to := range p.pace.devices {
 			if to == from || laneOn(&s.Tenants[i], to) < 0 {
 				continue
 			}
 			before := p.pace.devices[from].total() + p.pace.devices[to].total()
 			for k, m := range [3]int{1, n / 2, n} {
-				if k > 0 && m <= 1 || k == 1 && m == n {
+				if k > 0 && m <= 1 || m > movable {
 					continue
 				}
 				p.pace.add(i, from, -m)
 				p.pace.add(i, to, m)
-				if gain := p.pace.devices[from].total() + p.pace.devices[to].total() - before; gain < least {
+				if gain := p.pace.devices[from].total() + p.pace.devices[to].total() - before; gain < least || gain == least && m < best.n {
 					best, least = poolMove{i, from, to, m}, gain
 				}
 				p.pace.add(i, from, m)
@@ -132,20 +133,28 @@ func (p *pool) bestMove(s *whatif.State, from int) (poolMove, bool) {
 	return best, best.n > 0
 }
 
-// take picks the sequences of a move, the shortest first; those that have no token yet or are moving stay.
-func (p *pool) take(s *whatif.State, m poolMove, taken map[[2]int]bool) []Decision {
-	t := &s.Tenants[m.tenant]
-	a, b := laneOn(t, m.from), laneOn(t, m.to)
+// movable are a tenant's sequences on a device that may go: they have their first token and aren't on their way.
+func (p *pool) movable(s *whatif.State, tenant, device int, taken map[[2]int]bool) []*whatif.SequenceState {
+	t := &s.Tenants[tenant]
+	a := laneOn(t, device)
 	if a < 0 {
 		return nil
 	}
 	var free []*whatif.SequenceState
 	for i := range t.Lanes[a].Sequences {
 		q := &t.Lanes[a].Sequences[i]
-		if q.Running && q.FirstNs > 0 && !q.Migrating && !taken[[2]int{m.tenant, q.Request}] {
+		if q.Running && q.FirstNs > 0 && !q.Migrating && !taken[[2]int{tenant, q.Request}] {
 			free = append(free, q)
 		}
 	}
+	return free
+}
+
+// take picks the sequences of a move, the shortest first.
+func (p *pool) take(s *whatif.State, m poolMove, taken map[[2]int]bool) []Decision {
+	t := &s.Tenants[m.tenant]
+	a, b := laneOn(t, m.from), laneOn(t, m.to)
+	free := p.movable(s, m.tenant, m.from, taken)
 	slices.SortStableFunc(free, func(x, y *whatif.SequenceState) int { return cmp.Compare(x.Tokens, y.Tokens) })
 	var out []Decision
 	for _, q := range free[:min(m.n, len(free))] {
