@@ -36,7 +36,7 @@ type entry struct {
 func entries() []entry {
 	return []entry{
 		sliceEntry(),
-		staticEntry(), migrateEntry(), attentionEntry(), replicasEntry(), spreadEntry(),
+		staticEntry(), muxEntry(), migrateEntry(), switchEntry(), attentionEntry(), replicasEntry(), spreadEntry(),
 		poolEntry(), oracleEntry(),
 	}
 }

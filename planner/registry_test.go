@@ -100,9 +100,10 @@ func stripEngines(starts ...*Start) {
 
 func checkStart(t *rapid.T, c *Cluster, s *Start, what string) {
 	room := NewRoom(c)
-	for i := range s.Devices {
-		if i < len(room.Free) {
-			room.Free[i] = min(room.Free[i], s.Devices[i].MemoryBytes)
+	swaps := make([]bool, len(c.Devices))
+	for i := range c.Devices {
+		if i < len(s.Devices) {
+			room.Free[i], swaps[i] = min(room.Free[i], s.Devices[i].MemoryBytes), s.Devices[i].Swap != nil
 		}
 	}
 	for i, lanes := range s.Lanes {
@@ -110,7 +111,15 @@ func checkStart(t *rapid.T, c *Cluster, s *Start, what string) {
 			t.Fatalf("%s: tenant %d has no lane", what, i)
 		}
 		for k := range lanes {
-			if err := room.Take(i, &lanes[k]); err != nil {
+			if first := lanes[k].Ranks[0].Slices[0]; swaps[first.Device] {
+				// Weights and KV come and go together, so each lane has to fit by itself.
+				own := lanes[k]
+				first.KVBytes = int64(own.Batching.KVBlocks) * pageBytes(&c.Tenants[i], first.Stages)
+				own.Ranks = []whatif.RankSpec{{Slices: []whatif.SliceSpec{first}}}
+				if err := NewRoom(c).Take(i, &own); err != nil {
+					t.Fatalf("%s: lane %d of tenant %d: %v", what, k, i, err)
+				}
+			} else if err := room.Take(i, &lanes[k]); err != nil {
 				t.Fatalf("%s: lane %d of tenant %d: %v", what, k, i, err)
 			}
 			if err := lanes[k].Batching.Validate(); err != nil {

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"fmt"
+	"slices"
 
 	"slicescheduler/batching"
 )
@@ -163,11 +164,32 @@ func (w *island) switchOver(m *migration, p batching.Progress) {
 	}
 }
 
-// handOver sends a sequence that has its first token from a lane that only prefills to the tenant's lane with the least context that has room; without
-// one it decodes where it is.
+// handOver sends a sequence that has its first token from a lane that only prefills to another one; without one it decodes where it is.
 func (w *island) handOver(l *lane, id batching.SeqID) {
-	best, least := int32(-1), int64(never)
 	t := &w.tenants[l.tenant]
+	best := w.decodeLane(l, id)
+	if best < 0 {
+		return
+	}
+	if w.beginMigration(migration{tenant: l.tenant, from: t.lanes[l.number], to: best, id: id}) {
+		_ = l.ranks[0].Pause(id) // it has nothing to do before it is there
+	}
+}
+
+// decodeLane is the lane that the router names for a sequence, else the one with the least context that has room; -1 for none.
+func (w *island) decodeLane(l *lane, id batching.SeqID) int32 {
+	t := &w.tenants[l.tenant]
+	if r, ok := w.spec.Router.(DecodeRouter); ok && uint64(id) < uint64(len(t.spec.Requests)) {
+		a := &w.arrival
+		w.describe(a, t, int32(id))
+		a.Lanes = slices.DeleteFunc(a.Lanes, func(o LaneLoad) bool { return o.Prefill })
+		number := r.RouteDecode(a)
+		if !slices.ContainsFunc(a.Lanes, func(o LaneLoad) bool { return o.Lane == number }) {
+			return -1
+		}
+		return t.lanes[number]
+	}
+	best, least := int32(-1), int64(never)
 	for _, li := range t.lanes {
 		o := &w.lanes[li]
 		if !o.serves() || o.spec.Prefill {
@@ -178,10 +200,5 @@ func (w *island) handOver(l *lane, id batching.SeqID) {
 			best, least = li, c
 		}
 	}
-	if best < 0 {
-		return
-	}
-	if w.beginMigration(migration{tenant: l.tenant, from: t.lanes[l.number], to: best, id: id}) {
-		_ = l.ranks[0].Pause(id) // it has nothing to do before it is there
-	}
+	return best
 }

@@ -27,6 +27,14 @@ type Router interface {
 	Route(a *Arrival) int
 }
 
+// DecodeRouter may be implemented by a Router to choose the lane that a sequence goes to from a lane with Prefill, when it has its first token. Without it
+// the lane with the least context takes it.
+type DecodeRouter interface {
+	// RouteDecode returns a LaneLoad.Lane out of a.Lanes, or -1 to let it decode where it is. PromptTokens are those whose KV moves. As for Route, it must
+	// not keep the arrival.
+	RouteDecode(a *Arrival) int
+}
+
 // Arrival is a request at the moment it comes, without its length.
 type Arrival struct {
 	NowNs                    int64
