@@ -118,6 +118,21 @@ func KnobGrid(name string) []Knobs {
 	return grid
 }
 
+// Switches lists the knobs of a policy that switch one of its ways on (1, as they are unless said otherwise) or off (0).
+func Switches(name string) []string {
+	e, err := find(name)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, d := range e.knobs {
+		if d.low == 0 && d.high == 1 && d.otherwise == 1 && len(d.tries) == 0 {
+			out = append(out, d.name)
+		}
+	}
+	return out
+}
+
 // base is what most policies share: a name, knobs, and no plans after the start.
 type base struct {
 	name  string

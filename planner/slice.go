@@ -191,10 +191,20 @@ func (p *slice) depth() int {
 	switch {
 	case p.knobs["depth"] > 0:
 		return p.knobs.Int("depth")
-	case p.knobs["bigPct"] == 0:
+	case p.allSpread():
 		return 1
 	}
 	return 2
+}
+
+// allSpread says whether no tenant has whole copies.
+func (p *slice) allSpread() bool {
+	for i := range p.c.Tenants {
+		if !p.spreads(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // headLayers is how many layers the head is worth when layers are shared out: it is read for every step of decodes.

@@ -29,7 +29,7 @@ type replayFlags struct {
 	stale            time.Duration
 	failPct          float64
 	tuning, tenantly bool
-	sweep            bool
+	sweep, variants  bool
 	policiesSet      bool
 	out              string
 	seeds            int
@@ -66,6 +66,7 @@ func (a *app) replayCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.policies, "policy", []string{"static"}, "`policies` to compare: "+strings.Join(planner.Names(), ", "))
 	flags.BoolVar(&f.sweep, "sweep", false, "tune every policy's knobs, find its capacity and take its figures")
+	flags.BoolVar(&f.variants, "variants", false, "with --sweep: also slice with each of its ways switched off, and with its planner disturbed")
 	flags.StringVar(&f.out, "out", "", "`directory` for results: each run as it ends, tables, and a page; with --sweep the same command goes on where it was interrupted")
 	flags.StringSliceVar(&f.knobs, "knob", nil, "`NAME=VALUE` for a policy's knob, may be repeated")
 	f.runFlags(cmd)

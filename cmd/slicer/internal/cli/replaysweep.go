@@ -51,6 +51,10 @@ func (a *app) sweep(ctx context.Context, f *replayFlags, names []string) (err er
 	meter := &runMeter{meter: term.NewMeter(a.err, time.Now), already: store.Len()}
 	s.Lab, s.Plan = &replay.Lab{Store: store, Seeds: seeds(f), Done: meter.done}, meter.plan
 	out, err := s.Run()
+	var ablation, robustness []replayreport.Variant
+	if err == nil && f.variants {
+		ablation, robustness, err = s.Variants(out)
+	}
 	meter.meter.Clear()
 	if errors.Is(err, replay.ErrInterrupted) {
 		if f.out != "" {
@@ -61,7 +65,9 @@ func (a *app) sweep(ctx context.Context, f *replayFlags, names []string) (err er
 	if err != nil {
 		return err
 	}
-	return a.reportSweep(f, s, out)
+	r := s.Report(out, "slicer "+strings.Join(os.Args[1:], " "))
+	r.Ablation, r.Robustness = ablation, robustness
+	return a.reportSweep(f, s, out, r)
 }
 
 // seeds are as many as asked for, from the first one on.
@@ -74,13 +80,12 @@ func seeds(f *replayFlags) []uint64 {
 }
 
 // reportSweep prints a sweep and writes its report.
-func (a *app) reportSweep(f *replayFlags, s *replay.Sweep, out []replay.ScenarioOutcome) error {
-	r := s.Report(out, "slicer "+strings.Join(os.Args[1:], " "))
+func (a *app) reportSweep(f *replayFlags, s *replay.Sweep, out []replay.ScenarioOutcome, r *replayreport.Report) error {
 	if a.asJSON {
 		if err := a.printJSON(replayreport.Summary(r)); err != nil {
 			return err
 		}
-	} else if err := a.writeSweep(out); err != nil {
+	} else if err := errors.Join(a.writeSweep(out), a.writeVariants("switched off", r.Ablation), a.writeVariants("disturbed", r.Robustness)); err != nil {
 		return err
 	}
 	if f.out == "" {
@@ -146,6 +151,22 @@ func (a *app) writeSweep(out []replay.ScenarioOutcome) error {
 		fmt.Fprintln(a.out)
 	}
 	return nil
+}
+
+// writeVariants prints what slice comes to with a way of it switched off, or disturbed.
+func (a *app) writeVariants(title string, variants []replayreport.Variant) error {
+	if len(variants) == 0 {
+		return nil
+	}
+	fmt.Fprintf(a.out, "%s\n", a.out.Bold("slice, "+title))
+	var rows [][]string
+	for _, v := range variants {
+		rows = append(rows, []string{
+			v.Scenario, v.Name, fmt.Sprintf("%.3g", v.Capacity), fmt.Sprintf("%.0f", v.GoodTokensPerS), fmt.Sprintf("%.2f %%", v.ViolationsPct),
+			fmt.Sprintf("%.0f", v.SaturatedTokensPerS), fmt.Sprint(v.MemoryViolations),
+		})
+	}
+	return term.Table(a.out, []string{"SCENARIO", "VARIANT", "CAPACITY", "GOOD/S", "VIOLATIONS", "SATURATED/S", "MEMORY"}, rows)
 }
 
 func sweepRow(sc *replay.ScenarioOutcome, o *replay.PolicyOutcome) []string {
