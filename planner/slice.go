@@ -10,7 +10,7 @@ import (
 )
 
 // slice is the planner of this project. At the start tenants whose copies are dear lie spread, layer runs over a group of devices, and the others have as
-// many whole copies as demand and memory suggest; all memory beside weights is one pool on each device. Requests go where their first token is predicted
+// many whole copies as demand and memory suggest, in the shape that a rehearsal with made-up requests finds best; all memory beside weights is one pool on each device. Requests go where their first token is predicted
 // to come first, and every step may be interrupted between operators by one that is wanted earlier. From then on Plan searches for improvements.
 type slice struct {
 	base
@@ -38,7 +38,7 @@ func sliceEntry() entry {
 		knobs: []knob{
 			{name: "budget", otherwise: 4096, low: 16, high: 1 << 20},
 			{name: "group", otherwise: 8, low: 0, high: 1024},
-			{name: "bigPct", otherwise: 50, low: 0, high: 100, tries: []float64{0, 50, 100}},
+			{name: "bigPct", otherwise: auto, low: auto, high: 100, tries: []float64{0, 50, 100}},
 			{name: "depth", otherwise: 0, low: 0, high: 16},
 			{name: "prompts", otherwise: 8, low: 1, high: 16},
 			{name: "keepPct", otherwise: 35, low: 1, high: 95, tries: []float64{35, 50}},
@@ -58,6 +58,15 @@ func (p *slice) PeriodNs() int64 { return int64(p.knobs["periodMs"] * 1e6) }
 func (p *slice) Place(c *Cluster, past *Past) (*Start, error) {
 	p.c, p.past = c, past
 	p.reckon()
+	if p.knobs["bigPct"] == auto {
+		p.chooseShape()
+	}
+	return p.lay()
+}
+
+// lay places all tenants.
+func (p *slice) lay() (*Start, error) {
+	c := p.c
 	st := &Start{Lanes: make([][]whatif.LaneSpec, len(c.Tenants)), Order: p.order()}
 	room := NewRoom(c)
 	busy := make([]float64, len(c.Devices))
