@@ -54,7 +54,8 @@ func (t *ChatTemplate) Render(messages []Message, addGenerationPrompt bool, extr
 		}
 		bytes += len(m.Role) + len(m.Content) + len(m.Name)
 	}
-	variables := map[string]any{"bos_token": t.bos, "eos_token": t.eos}
+	// Templates tell none from undefined, and the transformers library gives these two always.
+	variables := map[string]any{"bos_token": t.bos, "eos_token": t.eos, "tools": nil, "documents": nil}
 	maps.Copy(variables, extra)
 	variables["messages"] = list
 	variables["add_generation_prompt"] = addGenerationPrompt

@@ -1,19 +1,13 @@
-// Package jinja renders chat templates, which are Jinja programs that come with model files, within bounds: no files, no endless loops or recursion, no output
-// beyond a limit.
+// Package jinja renders chat templates, which are Jinja2 programs that come with model files, as the transformers library does: Jinja2 in its sandbox without mutable
+// values, with trimmed blocks, loop controls, {% generation %} and a tojson without escapes for HTML. A rendering is bounded: no files, no endless loops or recursion,
+// no output or memory beyond a limit.
 package jinja
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
-
-	"github.com/nikolalohinski/gonja/v2/builtins"
-	"github.com/nikolalohinski/gonja/v2/config"
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/loaders"
 )
 
 // ErrTemplate is a template that cannot be parsed or rendered, or that refuses what it was given. It is wrapped with the template's name and the reason.
@@ -23,121 +17,87 @@ var ErrTemplate = errors.New("chat template failed")
 const (
 	maxSourceBytes = 1 << 20
 	maxReasonBytes = 512
+	maxNesting     = 200     // of tags and expressions within each other in the source
 	maxSteps       = 1 << 18 // loop turns and macro calls of one rendering
+	maxWork        = 1 << 30 // bytes touched and, by nodeWork each, nodes evaluated
 	maxDepth       = 64      // macro calls within each other
-	maxRange       = 1 << 16
-	maxReplaced    = 1 << 24 // bytes that replacements may put into a text
+	maxEvaluation  = 10000   // nodes within each other while rendering
+	maxData        = 500     // lists and objects within each other
+	maxRange       = 100_000 // Jinja2's own limit
+	maxWidth       = 1 << 16 // of padding
 	maxRender      = 2 * time.Second
-	minOutputBytes = 1 << 20 // output allowed whatever the input's size
+	minOutputBytes = 1 << 20 // output, and each text or list, whatever the input's size
 	outputPerInput = 8       // output allowed for each byte of input
+	minAllocBytes  = 1 << 26 // memory that one rendering may ask for, all together
+	allocPerInput  = 256
+	nodeWork       = 16
+	clockWork      = 1 << 16 // work between two looks at the clock
 )
 
 // Template is a parsed template. It is safe for concurrent use.
 type Template struct {
 	name string
-	exec *exec.Template
+	body []stmt
 	now  func() time.Time
+}
+
+// failure is how the package's own code gives up; it is raised as a panic and becomes an error at the package's edge.
+type failure struct{ message string }
+
+func (f *failure) Error() string { return f.message }
+
+// fail gives up with a message for people.
+func fail(format string, args ...any) {
+	panic(&failure{fmt.Sprintf(format, args...)})
+}
+
+// caught turns a panic into an error that names the template. line is where it happened, if known.
+func caught(p any, name, doing string, line int) error {
+	f, ok := p.(*failure)
+	if !ok {
+		return fmt.Errorf("%w: %s: %s failed: %v", ErrTemplate, name, doing, p)
+	}
+	message := f.message
+	if len(message) > maxReasonBytes {
+		message = strings.ToValidUTF8(message[:maxReasonBytes], "") + " ..."
+	}
+	if line > 0 {
+		return fmt.Errorf("%w: %s: line %d: %s", ErrTemplate, name, line, message)
+	}
+	return fmt.Errorf("%w: %s: %s", ErrTemplate, name, message)
 }
 
 // Parse parses a template; name stands for it in errors. now is the clock of strftime_now.
 func Parse(name, source string, now func() time.Time) (t *Template, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			t, err = nil, fmt.Errorf("%w: %s: parser failed: %v", ErrTemplate, name, p)
-		}
-	}()
 	if len(source) > maxSourceBytes {
 		return nil, fmt.Errorf("%w: %s: %d bytes of source, at most %d are read", ErrTemplate, name, len(source), maxSourceBytes)
 	}
-	c := config.New()
-	// These are what the transformers library sets, and what model authors test with.
-	c.TrimBlocks, c.LeftStripBlocks, c.KeepTrailingNewline = true, true, false
-	env, err := environment(now)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrTemplate, name, err)
-	}
-	inner, err := exec.NewTemplate(name, c, loader{name, source}, env)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %s", ErrTemplate, name, reason(err, source))
-	}
-	return &Template{name: name, exec: inner, now: now}, nil
-}
-
-// reason is an error's text without the template's source, which the library puts into it. Of a long one the end is kept: the cause comes last.
-func reason(err error, source string) string {
-	text := strings.TrimSpace(strings.ReplaceAll(err.Error(), "failed to parse template '"+source+"': ", ""))
-	if len(text) > maxReasonBytes {
-		text = "... " + strings.ToValidUTF8(text[len(text)-maxReasonBytes:], "")
-	}
-	return text
-}
-
-// Render renders the template over variables. inputBytes is the size of what they hold; the output may be some times larger, not more.
-func (t *Template) Render(variables map[string]any, inputBytes int) (text string, err error) {
+	line := 0
 	defer func() {
 		if p := recover(); p != nil {
-			text, err = "", fmt.Errorf("%w: %s: renderer failed: %v", ErrTemplate, t.name, p)
+			t, err = nil, caught(p, name, "parser", line)
 		}
 	}()
-	limit := minOutputBytes + outputPerInput*inputBytes
-	b := &budget{until: t.now().Add(maxRender), now: t.now, steps: maxSteps, bytes: limit}
-	ctx := exec.NewContext(map[string]any{budgetKey: b})
-	for k, v := range variables {
-		ctx.Set(k, v)
-	}
-	out := &limitedBuffer{limit: limit}
-	if err := t.exec.Execute(out, ctx); err != nil {
-		var refused *refusal
-		if errors.As(err, &refused) {
-			return "", fmt.Errorf("%w: %s: %s", ErrTemplate, t.name, refused.message)
+	p := &parser{tokens: lex(source, &line), line: &line}
+	return &Template{name: name, body: p.template(), now: now}, nil
+}
+
+// Render renders the template over variables: nil, booleans, numbers, strings, slices, maps with string keys (whose keys come sorted) and Objects (whose order stays).
+// inputBytes is the size of what they hold; the output may be some times larger, not more.
+func (t *Template) Render(variables map[string]any, inputBytes int) (text string, err error) {
+	r := newRun(t.now, inputBytes)
+	defer func() {
+		if p := recover(); p != nil {
+			text, err = "", caught(p, t.name, "renderer", r.line)
 		}
-		return "", fmt.Errorf("%w: %s: %s", ErrTemplate, t.name, reason(err, ""))
+	}()
+	root := &scope{vars: make(map[string]any, len(variables)+8)}
+	for k, v := range builtins(r) {
+		root.vars[k] = v
 	}
-	return out.String(), nil
-}
-
-// limitedBuffer refuses to grow beyond its limit.
-type limitedBuffer struct {
-	bytes.Buffer
-	limit int
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.limit {
-		return 0, fmt.Errorf("output of more than %d bytes", b.limit)
+	for k, v := range variables {
+		root.vars[k] = fromGo(v, 0)
 	}
-	return b.Buffer.Write(p)
-}
-
-// WriteString keeps io.WriteString from going round the limit.
-func (b *limitedBuffer) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
-
-// loader knows the template itself and no other file.
-type loader struct{ name, source string }
-
-func (l loader) Read(path string) (io.Reader, error) {
-	if path != l.name {
-		return nil, fmt.Errorf("a chat template cannot read %q", path)
-	}
-	return strings.NewReader(l.source), nil
-}
-
-func (l loader) Resolve(path string) (string, error) { return path, nil }
-
-func (l loader) Inherit(string) (loaders.Loader, error) { return l, nil }
-
-// environment is what templates may use: the language's own filters, tests and methods, without those that reach files or make output from nothing.
-func environment(now func() time.Time) (*exec.Environment, error) {
-	filters := exec.NewFilterSet(map[string]exec.FilterFunction{}).Update(builtins.Filters)
-	if err := filters.Replace("tojson", toJSON); err != nil {
-		return nil, err
-	}
-	methods := builtins.Methods
-	methods.Str = textMethods()
-	functions := exec.EmptyContext().Update(builtins.GlobalFunctions)
-	functions.Set("range", boundedRange)
-	functions.Set("lipsum", nil)
-	functions.Set("raise_exception", raiseException)
-	functions.Set("strftime_now", func(format string) string { return strftime(now(), format) })
-	return &exec.Environment{Context: functions, Filters: filters, Tests: builtins.Tests, ControlStructures: controlStructures(), Methods: methods}, nil
+	r.block(t.body, &scope{parent: root})
+	return r.out.String(), nil
 }
