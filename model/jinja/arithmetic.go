@@ -40,6 +40,9 @@ func multiply(a, b int64) int64 {
 
 // binary carries out an arithmetic operator.
 func (r *run) binary(op string, a, b any) any {
+	if isText(a) && op == "%" {
+		return r.percent(a, b)
+	}
 	failUndefined(a)
 	failUndefined(b)
 	n, f, isFloat, ok := number(a)
@@ -50,10 +53,10 @@ func (r *run) binary(op string, a, b any) any {
 	case ok && also:
 		return integerOperation(op, n, m)
 	}
-	text, isText := textOf(a)
+	text, isString := textOf(a)
 	switch op {
 	case "+":
-		if isText {
+		if isString {
 			return r.joinTexts(a, b)
 		}
 		x, isSequence := a.(*sequence)
@@ -65,14 +68,10 @@ func (r *run) binary(op string, a, b any) any {
 	case "*":
 		if ok && !isFloat {
 			a, b, m = b, a, n
-			text, isText = textOf(a)
+			text, isString = textOf(a)
 		}
 		if _, _, isFloat, isNumber := number(b); isNumber && !isFloat {
-			return r.repeated(a, text, isText, int(m))
-		}
-	case "%":
-		if isText {
-			return alike(a, r.percent(text, b))
+			return r.repeated(a, text, isString, int(m))
 		}
 	}
 	fail("unsupported operand types for %s: '%s' and '%s'", op, typeName(a), typeName(b))

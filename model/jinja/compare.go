@@ -11,7 +11,7 @@ func (r *run) equal(a, b any) bool { return r.equalAt(a, b, 0) }
 
 func (r *run) equalAt(a, b any, depth int) bool {
 	tooDeep(depth)
-	r.spend(1)
+	r.spend(nodeWork)
 	if x, ok := textOf(a); ok {
 		y, ok := textOf(b)
 		r.spend(min(len(x), len(y)))
@@ -75,7 +75,7 @@ func compareNumbers(a, b any) (order int, ok bool) {
 // order is Python's ordering of two values; ok is false where neither is less nor are they equal. Values of different kinds cannot be ordered.
 func (r *run) order(a, b any, depth int) (order int, ok bool) {
 	tooDeep(depth)
-	r.spend(1)
+	r.spend(nodeWork)
 	if x, isText := textOf(a); isText {
 		if y, isText := textOf(b); isText {
 			r.spend(min(len(x), len(y)))

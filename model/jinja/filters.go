@@ -170,8 +170,6 @@ func withoutPrefix(text string, base int) string {
 }
 
 func formatFilter(r *run, v any, a *arguments) any {
-	v = r.soft(v)
-	text, _ := textOf(v)
 	var values any = &sequence{kind: tupleKind, items: a.plain}
 	if len(a.names) > 0 {
 		if len(a.plain) > 0 {
@@ -179,7 +177,7 @@ func formatFilter(r *run, v any, a *arguments) any {
 		}
 		values = dictOf(r, a)
 	}
-	return alike(v, r.percent(text, values))
+	return r.percent(r.soft(v), values)
 }
 
 func indentFilter(r *run, v any, a *arguments) any {
@@ -243,7 +241,7 @@ func replaceFilter(r *run, v any, a *arguments) any {
 func roundFilter(_ *run, v any, a *arguments) any {
 	args := a.bind("round", "precision=", "method=")
 	precision := integerOf("precision", or(args[0], int64(0)))
-	_, f, isFloat, ok := number(v)
+	n, f, isFloat, ok := number(v)
 	if !ok {
 		fail("round of a value of type '%s'", typeName(v))
 	}
@@ -257,14 +255,34 @@ func roundFilter(_ *run, v any, a *arguments) any {
 	default:
 		fail("method must be common, ceil or floor")
 	}
-	if !isFloat && precision >= 0 {
-		return v
+	if !isFloat {
+		return roundInteger(n, precision)
 	}
 	if precision >= 0 && precision < 300 {
 		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', precision, 64), 64) // to the nearest, as exact decimals
 		return rounded
 	}
 	return math.RoundToEven(f*scale) / scale
+}
+
+// roundInteger rounds to a power of ten, halves to the even one.
+func roundInteger(n int64, precision int) int64 {
+	if precision >= 0 {
+		return n
+	}
+	if precision < -18 {
+		return 0
+	}
+	unit := int64(math.Pow10(-precision))
+	down := n - n%unit
+	if n%unit < 0 {
+		down -= unit
+	}
+	switch rest := n - down; {
+	case rest > unit-rest, rest == unit-rest && down/unit%2 != 0:
+		return add(down, unit)
+	}
+	return down
 }
 
 // titleFilter is Jinja2's own title: words begin behind white space, hyphens and opening brackets.
@@ -316,7 +334,6 @@ func trimFilter(r *run, v any, a *arguments) any {
 
 func truncateFilter(r *run, v any, a *arguments) any {
 	args := a.bind("truncate", "length=", "killwords=", "end=", "leeway=")
-	text := textArgument("truncate", v)
 	length, end := integerOf("length", or(args[0], int64(255))), textArgument("truncate", or(args[2], "..."))
 	leeway := 5
 	if l := or(args[3], nil); l != nil {
@@ -326,10 +343,11 @@ func truncateFilter(r *run, v any, a *arguments) any {
 	if keep < 0 || leeway < 0 {
 		fail("expected length >= %d and leeway >= 0", countRunes(end))
 	}
-	r.text(len(text) + len(end))
-	if countRunes(text) <= length+leeway {
+	if r.length(v) <= length+leeway {
 		return v
 	}
+	text := textArgument("truncate", v)
+	r.text(len(text) + len(end))
 	text = cutRunes(text, 0, keep)
 	if !truth(or(args[1], false)) {
 		if at := strings.LastIndexByte(text, ' '); at >= 0 {

@@ -8,7 +8,8 @@ import (
 )
 
 // format is Python's str.format: fields in braces with their attributes, conversions and formats.
-func (r *run) format(text string, a *arguments) string {
+func (r *run) format(self any, a *arguments) any {
+	text, _ := textOf(self)
 	var out strings.Builder
 	auto := 0
 	for {
@@ -17,7 +18,7 @@ func (r *run) format(text string, a *arguments) string {
 			r.text(len(text))
 			out.WriteString(text)
 			r.grown(&out, out.Len())
-			return out.String()
+			return alike(self, out.String())
 		}
 		r.text(at + 1)
 		out.WriteString(text[:at])
@@ -36,13 +37,13 @@ func (r *run) format(text string, a *arguments) string {
 			fail("a field of a format string without an end, or with another in it")
 		}
 		before := out.Len()
-		out.WriteString(r.formatField(text[:end], a, &auto))
+		out.WriteString(r.formatField(self, text[:end], a, &auto))
 		r.grown(&out, before)
 		text = text[end+1:]
 	}
 }
 
-func (r *run) formatField(field string, a *arguments, auto *int) string {
+func (r *run) formatField(self any, field string, a *arguments, auto *int) string {
 	field, spec, _ := strings.Cut(field, ":")
 	field, conversion, _ := strings.Cut(field, "!")
 	first := strings.IndexAny(field, ".[")
@@ -80,7 +81,7 @@ func (r *run) formatField(field string, a *arguments, auto *int) string {
 	default:
 		fail("unknown conversion %.20q of a format string", conversion)
 	}
-	return r.formatted(v, spec)
+	return r.within(self, v, r.formatted(v, spec))
 }
 
 func argumentNamed(name string, a *arguments, auto *int) any {
@@ -324,7 +325,8 @@ func withCommas(digits string) string {
 }
 
 // percent is Python's text % values.
-func (r *run) percent(text string, values any) string {
+func (r *run) percent(self, values any) any {
+	text, _ := textOf(self)
 	args := []any{values}
 	if t, ok := values.(*sequence); ok && t.kind == tupleKind {
 		args = t.items
@@ -346,20 +348,28 @@ func (r *run) percent(text string, values any) string {
 		}
 		before := out.Len()
 		var piece string
-		piece, text, used = r.percentField(text, values, args, used)
+		piece, text, used = r.percentField(self, text, values, args, used)
 		out.WriteString(piece)
 		r.grown(&out, before)
 	}
-	if _, isDict := values.(*dict); used < len(args) && !isDict {
+	if used < len(args) && !subscriptable(values) {
 		fail("not all arguments converted during string formatting")
 	}
 	r.text(out.Len() + len(text))
 	out.WriteString(text)
-	return out.String()
+	return alike(self, out.String())
+}
+
+// subscriptable says whether Python takes a value for a mapping of format's arguments, of which not all need be used: whatever has places, but a tuple or a string.
+func subscriptable(v any) bool {
+	if s, ok := v.(*sequence); ok {
+		return s.kind == listKind || s.kind == rangeKind
+	}
+	return isMapping(v) || isUndefined(v)
 }
 
 // percentField formats one field behind its "%" and returns what stands behind it.
-func (r *run) percentField(text string, values any, args []any, used int) (piece, rest string, nowUsed int) {
+func (r *run) percentField(self any, text string, values any, args []any, used int) (piece, rest string, nowUsed int) {
 	var v any = missing
 	if strings.HasPrefix(text, "(") {
 		name, behind, ok := strings.Cut(text[1:], ")")
@@ -403,7 +413,7 @@ func (r *run) percentField(text string, values any, args []any, used int) (piece
 		v = args[used]
 		used++
 	}
-	return r.percentValue(s, v), text, used
+	return r.within(self, v, r.percentValue(s, v)), text, used
 }
 
 func (r *run) percentValue(s spec, v any) string {

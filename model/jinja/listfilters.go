@@ -131,20 +131,24 @@ func sortFilter(r *run, v any, a *arguments) any {
 	args := a.bind("sort", "reverse=", "case_sensitive=", "attribute=")
 	fold := !truth(or(args[1], false))
 	attribute := or(args[2], nil)
-	key := r.reader(attribute, fold, nil)
-	if text, ok := textOf(attribute); ok && strings.Contains(text, ",") {
-		var readers []func(any) any
+	paths := []any{attribute}
+	if text, ok := textOf(attribute); ok {
+		paths = nil
 		for part := range strings.SplitSeq(text, ",") {
-			readers = append(readers, r.reader(part, fold, nil))
+			paths = append(paths, part)
 		}
-		key = func(v any) any {
-			r.places(len(readers))
-			keys := make([]any, len(readers))
-			for i, read := range readers {
-				keys[i] = read(v)
-			}
-			return list(keys...)
+	}
+	readers := make([]func(any) any, len(paths))
+	for i, path := range paths {
+		readers[i] = r.reader(path, fold, nil)
+	}
+	key := func(v any) any {
+		r.places(len(readers))
+		keys := make([]any, len(readers))
+		for i, read := range readers {
+			keys[i] = read(v)
 		}
+		return list(keys...)
 	}
 	return list(r.sorted(r.items(v), key, truth(or(args[0], false)))...)
 }
@@ -224,8 +228,15 @@ func (r *run) each(v any, change func(any) (any, bool)) *generator {
 	if !truth(v) {
 		return generate(nil)
 	}
+	return r.through(v, change)
+}
+
+// through is each also for what is false, which may not be iterable.
+func (r *run) through(v any, change func(any) (any, bool)) *generator {
 	next := r.iterate(v)
 	return &generator{func() (any, bool) {
+		r.enter() // generators of generators are as deep as they are many
+		defer r.leave()
 		for item, ok := next(); ok; item, ok = next() {
 			r.step()
 			if out, keep := change(item); keep {
@@ -326,8 +337,8 @@ func uniqueFilter(r *run, v any, a *arguments) any {
 	args := a.bind("unique", "case_sensitive=", "attribute=")
 	key := r.reader(or(args[1], nil), !truth(or(args[0], false)), nil)
 	seen := make(map[any]bool)
-	return r.each(v, func(item any) (any, bool) {
-		h := hashKey(key(item), 0)
+	return r.through(v, func(item any) (any, bool) {
+		h := hashKey(key(item))
 		if seen[h] {
 			return nil, false
 		}

@@ -129,10 +129,7 @@ func init() {
 		"split": split(false), "rsplit": split(true), "partition": partition("partition", strings.Index), "rpartition": partition("rpartition", strings.LastIndex),
 		"replace": replaceMethod, "join": joinMethod, "count": countMethod, "splitlines": splitLinesMethod,
 		"center": pad("center", 1, 1), "ljust": pad("ljust", 0, 1), "rjust": pad("rjust", 1, 0), "zfill": zfill,
-		"format": func(r *run, self any, a *arguments) any {
-			text, _ := textOf(self)
-			return alike(self, r.format(text, a))
-		},
+		"format":  (*run).format,
 		"isspace": all("isspace", isSpace), "isalpha": all("isalpha", unicode.IsLetter), "isascii": func(r *run, self any, a *arguments) any {
 			text, _ := textOf(self)
 			r.spend(len(text))
@@ -231,7 +228,17 @@ func countMethod(r *run, self any, a *arguments) any {
 func replaceMethod(r *run, self any, a *arguments) any {
 	args := a.bind("replace", "old", "new", "count=")
 	text, _ := textOf(self)
-	return alike(self, r.replace(text, textArgument("replace", args[0]), textArgument("replace", args[1]), integerOf("count", or(args[2], int64(-1)))))
+	by := r.within(self, args[1], textArgument("replace", args[1]))
+	return alike(self, r.replace(text, textArgument("replace", args[0]), by, integerOf("count", or(args[2], int64(-1)))))
+}
+
+// within returns a text as it goes into another: escaped where that is markup and it is not.
+func (r *run) within(other, v any, text string) string {
+	_, safe := other.(markup)
+	if _, alsoSafe := v.(markup); safe && !alsoSafe {
+		return r.escape(text)
+	}
+	return text
 }
 
 func (r *run) replace(text, old, by string, count int) string {
@@ -256,6 +263,7 @@ func joinMethod(r *run, self any, a *arguments) any {
 		if !ok {
 			fail("sequence item %d: expected str instance, %s found", len(texts), typeName(item))
 		}
+		text = r.within(self, item, text)
 		texts = append(texts, text)
 		size += len(text) + len(sep)
 		r.text(size)
@@ -340,7 +348,7 @@ func (r *run) splitSpace(text string, limit int, fromRight bool) []string {
 		for text = strings.TrimRightFunc(text, isSpace); text != ""; text = strings.TrimRightFunc(text, isSpace) {
 			at := strings.LastIndexFunc(text, isSpace)
 			if at < 0 || len(parts) == limit {
-				parts = append(parts, strings.TrimLeftFunc(text, isSpace))
+				parts = append(parts, text)
 				break
 			}
 			r.places(2)
@@ -354,7 +362,7 @@ func (r *run) splitSpace(text string, limit int, fromRight bool) []string {
 	for text = strings.TrimLeftFunc(text, isSpace); text != ""; text = strings.TrimLeftFunc(text, isSpace) {
 		at := strings.IndexFunc(text, isSpace)
 		if at < 0 || len(parts) == limit {
-			return append(parts, strings.TrimRightFunc(text, isSpace))
+			return append(parts, text)
 		}
 		r.places(2)
 		parts = append(parts, text[:at])

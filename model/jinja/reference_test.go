@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -59,4 +60,57 @@ func writeJSON(t *testing.T, path string, v any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// snippet is a small template and what Jinja2 made of it.
+type snippet struct {
+	Source string `json:"source"`
+	reference
+}
+
+// TestSnippets compares small templates, one for each corner of the language, with what Jinja2 made of them.
+func TestSnippets(t *testing.T) {
+	const path = "testdata/snippets.json"
+	var record struct {
+		Variables json.RawMessage `json:"variables"`
+		Cases     []snippet       `json:"cases"`
+	}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, &record)
+	}
+	if err != nil || len(record.Cases) == 0 {
+		t.Fatal(err)
+	}
+	if *update {
+		var inputs []pythonCase
+		for _, c := range record.Cases {
+			inputs = append(inputs, pythonCase{c.Source, record.Variables})
+		}
+		for i, out := range jinja2(t, inputs) {
+			record.Cases[i].reference = out
+		}
+		writeJSON(t, path, record)
+	}
+	for _, c := range record.Cases {
+		text, err := renderJSON("snippet", c.Source, record.Variables)
+		if diff := difference(c.reference, text, err); diff != "" {
+			t.Errorf("%s\n%s", c.Source, diff)
+		}
+	}
+}
+
+// difference says how a rendering differs from Jinja2's. Both must fail, or both give the same text; the words of errors may differ.
+func difference(want reference, text string, err error) string {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "runtime error"):
+		return "a bug: " + err.Error()
+	case want.Error != "" && err == nil:
+		return "got  " + strconv.Quote(text) + "\nwant the error " + want.Error
+	case want.Error == "" && err != nil:
+		return "got  " + err.Error() + "\nwant " + strconv.Quote(want.Text)
+	case want.Error == "" && text != want.Text:
+		return "got  " + strconv.Quote(text) + "\nwant " + strconv.Quote(want.Text)
+	}
+	return ""
 }

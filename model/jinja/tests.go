@@ -21,13 +21,8 @@ func comparison(op string) test {
 	return func(r *run, v any, a *arguments) bool { return r.compare(op, v, a.bind("the test", "other")[0]) }
 }
 
-func remainder(r *run, v any, by int64) int64 {
-	rest, ok := r.binary("%", v, by).(int64)
-	if !ok {
-		return -1
-	}
-	return rest
-}
+// leaves says whether v % by is rest.
+func (r *run) leaves(v any, by, rest int64) bool { return r.equal(r.binary("%", v, by), rest) }
 
 func isUndefined(v any) bool {
 	_, ok := v.(*undefined)
@@ -116,10 +111,10 @@ func init() {
 		"integer": kindTest(isInteger), "float": kindTest(isFloat), "number": kindTest(func(v any) bool { return isInteger(v) || isFloat(v) || isBoolean(v) }),
 		"string": kindTest(isText), "mapping": kindTest(isMapping), "sequence": kindTest(isSequence), "iterable": kindTest(isIterable), "callable": kindTest(isCallable),
 		"escaped": kindTest(func(v any) bool { _, ok := v.(markup); return ok }),
-		"odd":     func(r *run, v any, _ *arguments) bool { return remainder(r, v, 2) == 1 },
-		"even":    func(r *run, v any, _ *arguments) bool { return remainder(r, v, 2) == 0 },
+		"odd":     func(r *run, v any, _ *arguments) bool { return r.leaves(v, 2, 1) },
+		"even":    func(r *run, v any, _ *arguments) bool { return r.leaves(v, 2, 0) },
 		"divisibleby": func(r *run, v any, a *arguments) bool {
-			return remainder(r, v, int64(integerOf("the divisor", a.bind("divisibleby", "num")[0]))) == 0
+			return r.leaves(v, int64(integerOf("the divisor", a.bind("divisibleby", "num")[0])), 0)
 		},
 		"eq": comparison("=="), "equalto": comparison("=="), "==": comparison("=="), "ne": comparison("!="), "!=": comparison("!="),
 		"lt": comparison("<"), "lessthan": comparison("<"), "<": comparison("<"), "le": comparison("<="), "<=": comparison("<="),

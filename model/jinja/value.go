@@ -47,7 +47,7 @@ type dict struct {
 func newDict() *dict { return &dict{index: make(map[any]int)} }
 
 func (d *dict) set(key, value any) {
-	h := hashKey(key, 0)
+	h := hashKey(key)
 	if i, ok := d.index[h]; ok {
 		d.values[i] = value
 		return
@@ -57,7 +57,7 @@ func (d *dict) set(key, value any) {
 }
 
 func (d *dict) get(key any) (any, bool) {
-	i, ok := d.index[hashKey(key, 0)]
+	i, ok := d.index[hashKey(key)]
 	if !ok {
 		return nil, false
 	}
@@ -67,9 +67,23 @@ func (d *dict) get(key any) (any, bool) {
 // tupleKey is a tuple's hashKey.
 type tupleKey string
 
+// maxKeyParts is how many values a tuple that is a key may hold, in all tuples within it; keyPartBytes of text count as a value.
+const (
+	maxKeyParts  = 4096
+	keyPartBytes = 256
+)
+
 // hashKey returns a comparable stand-in for a key: equal values have equal ones. Lists and dicts have none.
-func hashKey(v any, depth int) any {
-	tooDeep(depth)
+func hashKey(v any) any {
+	parts := 0
+	return hashPart(v, &parts)
+}
+
+func hashPart(v any, parts *int) any {
+	*parts++
+	if *parts > maxKeyParts {
+		fail("a key of more than %d parts", maxKeyParts)
+	}
 	switch v := v.(type) {
 	case bool:
 		if v {
@@ -95,8 +109,10 @@ func hashKey(v any, depth int) any {
 		}
 		var out strings.Builder
 		for _, item := range v.items {
-			h := hashKey(item, depth+1)
-			fmt.Fprintf(&out, "%T%q,", h, fmt.Sprint(h))
+			h := hashPart(item, parts)
+			text := fmt.Sprint(h)
+			*parts += len(text) / keyPartBytes
+			fmt.Fprintf(&out, "%T%d:%s", h, len(text), text)
 		}
 		return tupleKey(out.String())
 	}
