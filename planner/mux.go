@@ -39,6 +39,8 @@ type muxTenant struct {
 	tenant, quota int
 	pageBytes     int64 // on the device where a page takes most
 	pages         int   // the most that it could hold
+	floor         int   // of its quota: half of the first one, and what its longest request needs
+	micro         int   // steps of decodes in flight
 }
 
 // quotaPeriodNs is MuxServe's.
@@ -55,8 +57,8 @@ func muxEntry() entry {
 		name: "mux",
 		knobs: []knob{
 			budget(512, 2048),
-			{name: "mesh", otherwise: 0, low: 0, high: 64, tries: []float64{0, 8}},
-			{name: "tenths", otherwise: 7, low: 3, high: 7, tries: []float64{5, 7}},
+			{name: "mesh", otherwise: 0, low: 0, high: 64, tries: []float64{0, 2, 4, 8}},
+			{name: "tenths", otherwise: 7, low: 3, high: 7},
 			{name: "robin", otherwise: 0, low: 0, high: 1},
 		},
 		make: func(k Knobs) Policy { return &mux{base: base{"mux", k}} },
@@ -216,7 +218,7 @@ func (p *mux) lay(start *Start, u *muxUnit, past *Past) error {
 	u.tenants = nil
 	free := NewRoom(p.c)
 	lanes := make([]whatif.LaneSpec, len(tenants))
-	sum := 0.0
+	sum, demand := 0.0, demands(p.c, past, 0)
 	for k, m := range tenants {
 		t := &p.c.Tenants[m.tenant]
 		devices := p.turned(u)
@@ -252,6 +254,8 @@ func (p *mux) lay(start *Start, u *muxUnit, past *Past) error {
 		if m.pageBytes > 0 {
 			m.quota = min(m.pages, m.quota+int(share*float64(max(left, 0))/float64(m.pageBytes)))
 		}
+		m.floor = max(p.least[m.tenant], m.quota/2)
+		m.micro = microBatches(0, demand[m.tenant], u.compute*float64(len(u.devices)), len(u.devices))
 		if m.quota < 1 {
 			return fmt.Errorf("%w: the weights leave no memory for the KV of tenant %s", ErrNoRoom, p.c.Tenants[m.tenant].ID)
 		}
@@ -265,7 +269,8 @@ func (p *mux) finish(l whatif.LaneSpec, m *muxTenant) whatif.LaneSpec {
 	b := &l.Batching
 	b.KVBlocks, l.QuotaBlocks, b.Watermark = m.pages, m.quota, m.pages/100
 	b.Separate = min(len(l.Ranks[0].Slices), batching.MaxInFlight/2)
-	b.InFlight, b.Overlap = b.Separate+1, batching.OverlapPrefill
+	b.MicroBatches = m.micro
+	b.InFlight, b.Overlap = b.Separate+b.MicroBatches, batching.OverlapPrefill
 	return l
 }
 
@@ -281,58 +286,58 @@ func (p *mux) Plan(s *whatif.State) []Decision {
 	return out
 }
 
-// shift takes half of what is unused from those that use less than quotaSpare of their quota and gives it, evenly, to those that use quotaFull or more. Who
-// has a request that its whole quota doesn't hold gets what that needs.
+// shift gives more to those that use quotaFull or more of their quota, or want more than it with what waits, and takes it from those that neither hold nor
+// want quotaSpare of theirs. Who has a request that its whole quota doesn't hold gets what that needs in any case.
 func (p *mux) shift(s *whatif.State, u *muxUnit) []Decision {
-	used := func(m *muxTenant) int { return int(s.Tenants[m.tenant].Lanes[0].Load.ContextTokens) / blockTokens }
-	var hungry []*muxTenant
-	before := make([]int, len(u.tenants))
+	n := len(u.tenants)
+	before, want := make([]int, n), make([]int, n)
+	var wanted, spare int64
 	for k := range u.tenants {
 		m := &u.tenants[k]
-		if len(s.Tenants[m.tenant].Lanes) == 0 {
-			return nil
-		}
-		before[k] = m.quota
-		m.quota = min(m.pages, max(m.quota, longestWaiting(&s.Tenants[m.tenant].Lanes[0])))
-		if float64(used(m)) >= quotaFull*float64(m.quota) && m.quota < m.pages {
-			hungry = append(hungry, m)
+		l := &s.Tenants[m.tenant].Lanes[0]
+		used := int(l.Load.ContextTokens) / blockTokens
+		waiting, longest := waitingPages(l)
+		before[k], want[k] = m.quota, used+waiting
+		m.quota = min(m.pages, max(m.quota, longest))
+		switch target := min(m.pages, int(float64(want[k])/quotaSpare)); {
+		case float64(used) >= quotaFull*float64(m.quota) || want[k] > m.quota:
+			want[k] = max(target, m.quota)
+			wanted += int64(want[k]-m.quota) * m.pageBytes
+		default:
+			want[k] = min(m.quota, max(target, m.floor))
+			spare += int64(m.quota-want[k]) * m.pageBytes
 		}
 	}
-	var bytes int64
+	part := 0.0
+	if wanted > 0 {
+		part = min(1, float64(spare)/float64(wanted))
+	}
+	out := []Decision(nil)
 	for k := range u.tenants {
 		m := &u.tenants[k]
-		if n := used(m); len(hungry) > 0 && float64(n) < quotaSpare*float64(m.quota) {
-			give := min((m.quota-n)/2, m.quota-p.least[m.tenant])
-			if give > 0 {
-				m.quota -= give
-				bytes += int64(give) * m.pageBytes
-			}
+		if want[k] > m.quota {
+			m.quota += int(part * float64(want[k]-m.quota))
+		} else if spare > 0 {
+			m.quota -= int(math.Ceil(min(1, float64(wanted)/float64(spare)) * float64(m.quota-want[k])))
 		}
-	}
-	for _, m := range hungry {
-		m.quota = min(m.pages, m.quota+int(bytes/int64(len(hungry))/m.pageBytes))
-	}
-	var out []Decision
-	for k := range u.tenants {
-		m := &u.tenants[k]
 		if m.quota == before[k] {
 			continue
 		}
 		out = append(out, Decision{
 			Action: whatif.SetQuota{Tenant: m.tenant, Pages: m.quota}, Kind: "throttle", Tenant: m.tenant,
-			Reason: fmt.Sprintf("it uses %d pages of a quota of %d, which becomes %d", used(m), before[k], m.quota),
+			Reason: fmt.Sprintf("it holds or wants %d pages beside a quota of %d, which becomes %d", want[k], before[k], m.quota),
 		})
 	}
 	return out
 }
 
-// longestWaiting is how many pages the longest request that waits in a lane needs.
-func longestWaiting(l *whatif.LaneState) int {
-	tokens := 0
+// waitingPages is how many pages the requests that wait in a lane need together, and the longest.
+func waitingPages(l *whatif.LaneState) (sum, longest int) {
 	for i := range l.Sequences {
 		if q := &l.Sequences[i]; !q.Running {
-			tokens = max(tokens, q.Tokens+1)
+			n := (q.Tokens + blockTokens) / blockTokens // with the next token
+			sum, longest = sum+n, max(longest, n)
 		}
 	}
-	return (tokens + blockTokens - 1) / blockTokens
+	return sum, longest
 }

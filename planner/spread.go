@@ -2,25 +2,30 @@ package planner
 
 import (
 	"fmt"
+	"math"
 
 	"slicescheduler/batching"
 	"slicescheduler/whatif"
 )
 
 // spread is AlpaServe's model parallelism for statistical multiplexing: groups of k devices, tenants assigned to groups by demand, and each tenant's layers in
-// equal runs over all devices of its group, which pool their KV memory. Steps of prompts and of decodes are separate, so that several are in flight.
-type spread struct{ base }
+// equal runs over all devices of its group, which pool their KV memory. Steps of prompts and of decodes are separate, so that several are in flight: as many of
+// decodes as `micro` says, or as the tenant's share of its group's demand keeps devices busy.
+type spread struct {
+	base
+	micro []int // by tenant
+}
 
 func spreadEntry() entry {
 	return entry{
 		name: "spread",
 		knobs: []knob{
 			budget(512, 1024),
-			{name: "k", otherwise: 8, low: 1, high: 64, tries: []float64{4, 8}},
-			{name: "micro", otherwise: 1, low: 1, high: 16, tries: []float64{1, 2}},
+			{name: "k", otherwise: 8, low: 1, high: 64, tries: []float64{2, 4, 8}},
+			{name: "micro", otherwise: 0, low: 0, high: 16},
 			{name: "head", otherwise: 1, low: 0, high: 16},
 		},
-		make: func(k Knobs) Policy { return &spread{base{"spread", k}} },
+		make: func(k Knobs) Policy { return &spread{base: base{"spread", k}} },
 	}
 }
 
@@ -30,7 +35,8 @@ func (p *spread) Place(c *Cluster, past *Past) (*Start, error) {
 	demand := demands(c, past, 0)
 	room := NewRoom(c)
 	load, guests := make([]float64, len(groups)), make([]int, len(groups))
-	place := make([][]int, len(c.Tenants))
+	place, groupOf := make([][]int, len(c.Tenants)), make([]int, len(c.Tenants))
+	p.micro = make([]int, len(c.Tenants))
 	for _, i := range byDemand(demand) {
 		g, devices := p.groupFor(c, room, i, groups, load, guests)
 		if g < 0 {
@@ -43,6 +49,11 @@ func (p *spread) Place(c *Cluster, past *Past) (*Start, error) {
 		place[i] = devices
 		load[g] += demand[i] / float64(len(groups[g]))
 		guests[g]++
+		groupOf[i] = g
+	}
+	for i := range c.Tenants {
+		g := groupOf[i]
+		p.micro[i] = microBatches(p.knobs.Int("micro"), demand[i], load[g]*float64(len(groups[g])), len(groups[g]))
 	}
 	start := &Start{Lanes: make([][]whatif.LaneSpec, len(c.Tenants)), Order: whatif.OrderSlack}
 	for i, devices := range place {
@@ -78,13 +89,14 @@ func (p *spread) groupFor(c *Cluster, room *Room, tenant int, groups [][]int, lo
 	return best, bestDevices
 }
 
-// lane spreads a tenant over devices; its steps of prompts fill the pipeline, its decodes are cut into `micro` steps.
+// lane spreads a tenant over devices; its steps of prompts fill the pipeline, its decodes are cut into several steps.
 func (p *spread) lane(c *Cluster, tenant int, devices []int, pages int) whatif.LaneSpec {
 	n := len(devices)
+	micro := max(1, p.micro[tenant])
 	runs := EqualRuns(c.Tenants[tenant].Graph, n, p.knobs["head"])
 	l := c.SharedLane(tenant, devices, runs, pages, Steps{BudgetTokens: p.knobs.Int("budget")})
 	if n > 1 {
-		l.Batching.Separate, l.Batching.MicroBatches = min(n, batching.MaxInFlight/2), p.knobs.Int("micro")
+		l.Batching.Separate, l.Batching.MicroBatches = min(n, batching.MaxInFlight/2), micro
 		l.Batching.InFlight = l.Batching.Separate + l.Batching.MicroBatches
 	}
 	return l
@@ -105,4 +117,12 @@ func deviceGroups(n, k int) [][]int {
 		groups[g] = append(groups[g], d)
 	}
 	return groups
+}
+
+// microBatches is how many steps of decodes a tenant has in flight on k devices: the number given, or in proportion to its demand of the devices' sum.
+func microBatches(given int, demand, sum float64, k int) int {
+	if given > 0 || sum <= 0 {
+		return max(given, 1)
+	}
+	return min(max(1, int(math.Round(demand/sum*float64(k)))), batching.MaxInFlight/2)
 }

@@ -17,6 +17,7 @@ type swapping struct {
 	pace     pacer
 	prefills int // the first devices run prompts
 	turns    map[[2]int]int64
+	recent   [][]int // by device that runs prompts: tenants, the one that came last first
 }
 
 // Figures of Aegaeon.
@@ -32,8 +33,9 @@ func switchEntry() entry {
 	return entry{
 		name: "switch",
 		knobs: []knob{
-			budget(1024, 4096),
-			{name: "prefill", otherwise: 0, low: 0, high: 0.9, tries: []float64{0, 0.25, 0.5}},
+			budget(),
+			{name: "prefill", otherwise: 0, low: 0, high: 0.9, tries: []float64{0.25, 0.4, 0.55}},
+			{name: "stay", otherwise: 100, low: 0, high: 1e6, tries: []float64{40, 150}},
 			{name: "span", otherwise: 8, low: 1, high: 1024},
 		},
 		make: func(k Knobs) Policy { return &swapping{base: base{"switch", k}} },
@@ -54,6 +56,7 @@ func (p *swapping) Place(c *Cluster, past *Past) (*Start, error) {
 			BytesPerS: c.Devices[d].LoadBytesPerS, HiddenPct: hiddenPct, RoundRobin: d >= p.prefills,
 		}})
 	}
+	p.recent = make([][]int, p.prefills)
 	for at, i := range byDemand(demands(c, past, 0)) {
 		for k := range min(p.prefills, p.knobs.Int("span")) {
 			start.Lanes[i] = p.append(start.Lanes[i], i, (at+k)%p.prefills, true, past)
@@ -66,6 +69,7 @@ func (p *swapping) Place(c *Cluster, past *Past) (*Start, error) {
 			return nil, fmt.Errorf("%w: tenant %s fits on no device of both pools", ErrNoRoom, c.Tenants[i].ID)
 		}
 	}
+	p.settleIn(start)
 	return start, nil
 }
 
@@ -114,22 +118,54 @@ func (p *swapping) complete(lanes []whatif.LaneSpec) bool {
 	return decodes && (prompts || p.prefills == 0)
 }
 
-// Route implements Policy: the device where prompts of this model wait already, if its group has room, else the one with the least before it. A load comes
-// before a model's first prompt.
+// settleIn lists which models are in the memory of the devices that run prompts at the start: as many as fit, in order.
+func (p *swapping) settleIn(start *Start) {
+	for d := range p.recent {
+		left := p.c.Devices[d].MemoryBytes
+		for i := range start.Lanes {
+			on := slices.ContainsFunc(start.Lanes[i], func(l whatif.LaneSpec) bool { return l.Ranks[0].Slices[0].Device == d })
+			if w := weightBytesOf(p.c, i); on && w <= left {
+				left -= w
+				p.recent[d] = append(p.recent[d], i)
+			}
+		}
+	}
+}
+
+// resident says whether a model that ran prompts on a device is likely to be there still: with those that came after it, it fits.
+func (p *swapping) resident(tenant, device int) bool {
+	var sum int64
+	for _, i := range p.recent[device] {
+		if sum += weightBytesOf(p.c, i); sum > p.room(device) {
+			return false
+		}
+		if i == tenant {
+			return true
+		}
+	}
+	return false
+}
+
+// Route implements Policy: the device with the least before it. A load comes before a model's first prompt where its weights aren't there, unless prompts of
+// this model wait already and their group has room.
 func (p *swapping) Route(a *whatif.Arrival) int {
-	best, least := -1, 0.0
+	best, device, least := -1, 0, 0.0
 	for i := range a.Lanes {
 		l := &a.Lanes[i]
 		if l.Prefill != (p.prefills > 0) {
 			continue
 		}
 		v := float64(l.DevicePending) * p.pace.perPrompt
-		if l.PendingTokens == 0 || l.Waiting >= groupSize {
+		if p.prefills > 0 && !p.resident(a.Tenant, l.Device) && (l.PendingTokens == 0 || l.Waiting >= groupSize) {
 			v += p.loadNs(a.Tenant, l.Device)
 		}
 		if best < 0 || v < least {
-			best, least = l.Lane, v
+			best, device, least = l.Lane, l.Device, v
 		}
+	}
+	if best >= 0 && p.prefills > 0 {
+		rest := slices.DeleteFunc(p.recent[device], func(i int) bool { return i == a.Tenant })
+		p.recent[device] = slices.Insert(rest, 0, a.Tenant)
 	}
 	return best
 }
@@ -140,13 +176,13 @@ func (p *swapping) loadNs(tenant, device int) float64 {
 }
 
 // RouteDecode implements whatif.DecodeRouter: where the model decodes already, unless its pace is too slow there, else where it would disturb least. Where the
-// models that run don't fit together, another one costs everybody its load in every round.
+// models that run don't fit together, another one costs everybody its load in every round: `stay` is what that counts, in ms of the pace.
 func (p *swapping) RouteDecode(a *whatif.Arrival) int {
 	return leastBy(a, func(l *whatif.LaneLoad) float64 {
 		v := p.pace.delay(a.Tenant, l)
 		d := &p.pace.devices[l.Device]
 		if d.running[a.Tenant] == 0 && l.Running == 0 && p.weightsOn(l.Device)+weightBytesOf(p.c, a.Tenant) > p.room(l.Device) {
-			v += joinPace * p.loadNs(a.Tenant, l.Device)
+			v += joinPace * p.knobs["stay"] * 1e6
 		}
 		return v
 	})
