@@ -12,7 +12,7 @@ import (
 
 // Routes and plans are asked for with lines of what is observed:
 //
-//	device NAME [free=BYTES] [queue=NS]
+//	device NAME [free=BYTES] [queue=NS] [busy=NS]
 //	lane TENANT NUMBER device=NAME [running=N] [waiting=N] [pending=TOKENS] [free=PAGES] [pages=PAGES] [context=TOKENS] [step=NS] [loading|draining|gone] [prefill]
 //	seq TENANT LANE REQUEST tokens=N [prompt=N] [first=NS] [waiting] [migrating] [at=NS] [ttft=NS] [tpot=NS] [times=N]
 //
@@ -27,6 +27,7 @@ func (s *scenario) observe(t *testing.T, text string) *whatif.State {
 		switch f[0] {
 		case "device":
 			d := &st.Devices[s.device(f[1])]
+			d.BusyNs = int64(field(f, "busy", 0))
 			d.FreeBytes, d.QueueNs = int64(field(f, "free", 0)), int64(field(f, "queue", 0))
 		case "lane":
 			s.observeLane(st, f)

@@ -15,10 +15,10 @@ import (
 // A scenario describes a cluster line by line:
 //
 //	device NAME memory=BYTES [host=N] [load=BYTES/S]
-//	tenant NAME home=DEVICE [layers=N] [rate=REQUESTS/S] [prompt=TOKENS] [output=TOKENS] [seqs=N] [longest=TOKENS]
+//	tenant NAME home=DEVICE [layers=N] [rate=REQUESTS/S] [prompt=TOKENS] [output=TOKENS] [seqs=N] [longest=TOKENS] [attention=NS]
 //
 // A layer weighs 100 bytes and holds one byte of KV a token, so a page of it is 16 bytes; embedding and head weigh 10 each. Alone, a prompt takes 1 ms a
-// token and an answer 10 ms a token.
+// token and an answer 10 ms a token, and `attention` more for each token of context.
 type scenario struct {
 	cluster Cluster
 	past    Past
@@ -111,6 +111,8 @@ func (s *scenario) describe(t *testing.T, text string) string {
 			}
 			tenant := layeredTenant(f[1], int(field(f, "layers", 4)), home)
 			tenant.MaxSequences = int(field(f, "seqs", 8))
+			attention := field(f, "attention", 0)
+			tenant.AloneTPOTNs = func(context int) int64 { return 1e7 + int64(attention*float64(context)) }
 			s.cluster.Tenants = append(s.cluster.Tenants, tenant)
 			prompt, output := field(f, "prompt", 100), field(f, "output", 10)
 			longest := int(field(f, "longest", 0))

@@ -254,7 +254,7 @@ func (p *swapping) setTurns(s *whatif.State, device int) []Decision {
 		p.turns[key] = turn
 		out = append(out, Decision{
 			Action: whatif.SetTurn{Tenant: m.tenant, Lane: m.lane, TurnNs: turn}, Kind: "throttle", Tenant: m.tenant,
-			Reason: fmt.Sprintf("%d models decode on device %s, whose loads take %.0f ms a round", len(models), p.c.Devices[device].ID, loads/1e6),
+			Reason: fmt.Sprintf("%d models decode on device %s, whose loads take %.1f ms a round", len(models), p.c.Devices[device].ID, loads/1e6),
 		})
 	}
 	return out
