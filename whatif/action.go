@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -412,14 +413,15 @@ func (w *island) adopt(ti int32, q Live) error {
 		return fmt.Errorf("%w: a live sequence is on lane %d, rank %d", ErrSpec, q.Lane, q.Rank)
 	}
 	l := &w.lanes[t.lanes[q.Lane]]
+	id := batching.SeqID(LiveRequest(t.adopted))
 	t.adopted++
-	id := batching.SeqID(1<<40 + uint64(t.adopted))
 	err := l.ranks[q.Rank].Adopt(batching.Request{ID: id, PromptTokens: q.PromptTokens, MaxTokens: q.OutputTokens, ArrivalNs: q.ArrivalNs}, q.PromptTokens+q.TokensSoFar)
 	if err != nil {
 		return fmt.Errorf("%w: %v", ErrSpec, err)
 	}
 	l.setLive(q.Rank, l.ranks[q.Rank].SlotOf(id), liveRequest{
-		request: -1, prompt: int32(q.PromptTokens), output: int32(q.OutputTokens), arrival: q.ArrivalNs, queued: q.ArrivalNs, scheduled: 1, first: q.FirstToken,
+		request: -1, prompt: int32(q.PromptTokens), output: int32(q.OutputTokens), arrival: q.ArrivalNs, queued: q.ArrivalNs, scheduled: 1,
+		first: cmp.Or(q.FirstToken, 1), // it has one, whenever that was
 	})
 	return nil
 }

@@ -9,6 +9,12 @@ type MigrateSequence struct {
 	Free            bool // at once and for nothing (bounds only)
 }
 
+// LiveRequest is the number by which MigrateSequence names the k-th of a tenant's Live sequences.
+func LiveRequest(k int) int { return firstLive + k }
+
+// firstLive is above all numbers of requests.
+const firstLive = 1<<40 + 1
+
 // Reshape moves several lanes at once, layer by layer while they serve: each To replaces its lane after LoadNs, and running sequences follow with their KV
 // within one step. Memory has to suffice before and after, not for both together.
 type Reshape struct {

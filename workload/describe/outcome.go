@@ -48,33 +48,6 @@ func WhatIf(w *World, profilesDir string) (*Outcome, error) {
 	return out, nil
 }
 
-func (b *builder) action(a Action) (whatif.Action, error) {
-	ti := slices.IndexFunc(b.world.Tenants, func(t Tenant) bool { return t.ID == a.Tenant })
-	if ti < 0 {
-		return nil, fmt.Errorf("%w: action on tenant %q: no such tenant", ErrWorld, a.Tenant)
-	}
-	if a.Kind == "evict" {
-		return whatif.RemoveLane{Tenant: ti, Lane: a.Lane}, nil
-	}
-	lane, err := b.lane(&b.world.Tenants[ti], a.To)
-	if err != nil {
-		return nil, fmt.Errorf("action on tenant %s: %w", a.Tenant, err)
-	}
-	load := int64(a.LoadMs * 1e6)
-	if load == 0 {
-		for _, s := range lane.Ranks[0].Slices {
-			load = max(load, int64(float64(s.Program.WeightBytes())/hostBytesPerS*1e9))
-		}
-	}
-	switch a.Kind {
-	case "replicate":
-		return whatif.AddLane{Tenant: ti, Lane: lane, LoadNs: load}, nil
-	case "move":
-		return whatif.MoveLane{Tenant: ti, Lane: a.Lane, To: lane, LoadNs: load}, nil
-	}
-	return nil, fmt.Errorf("%w: unknown action %q (replicate, move, evict)", ErrWorld, a.Kind)
-}
-
 // WriteText prints an outcome for people.
 func (o *Outcome) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

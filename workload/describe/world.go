@@ -2,6 +2,7 @@
 package describe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -80,16 +81,6 @@ type Request struct {
 	Count        int     `json:"count"`
 }
 
-// Action is replicate (another lane), move (a lane to other devices) or evict (a lane goes).
-type Action struct {
-	Kind   string  `json:"kind"`
-	Tenant string  `json:"tenant"`
-	Lane   int     `json:"lane"` // move, evict
-	To     Lane    `json:"to"`   // replicate, move
-	AtMs   float64 `json:"atMs"`
-	LoadMs float64 `json:"loadMs"` // 0: weights at 25 GB/s a device
-}
-
 // hostBytesPerS is how fast weights come from host memory.
 const hostBytesPerS = 25e9
 
@@ -123,6 +114,7 @@ type builder struct {
 
 func newBuilder(w *World, profilesDir string) (*builder, error) {
 	b := &builder{world: w, profiles: profilesDir, spec: &whatif.Spec{}, programs: map[string]*whatif.Program{}}
+	b.spec.Catalog = b
 	for _, d := range w.Devices {
 		h, err := whatif.FindHardware(d.Hardware)
 		if err != nil {
@@ -193,10 +185,7 @@ func (b *builder) lane(t *Tenant, l Lane) (whatif.LaneSpec, error) {
 		return whatif.LaneSpec{}, err
 	}
 	g := a.Graph(1)
-	sequences := t.MaxSequences
-	if sequences == 0 {
-		sequences = 128
-	}
+	sequences := t.sequences()
 	out := whatif.LaneSpec{Borrowed: l.Borrowed, Ranks: []whatif.RankSpec{{}}}
 	blocks := l.KVBlocks
 	for k, id := range l.Devices {
@@ -219,7 +208,7 @@ func (b *builder) lane(t *Tenant, l Lane) (whatif.LaneSpec, error) {
 				blocks = max(fits, 1)
 			}
 		}
-		out.Ranks[0].Slices = append(out.Ranks[0].Slices, whatif.SliceSpec{Device: d, Program: p})
+		out.Ranks[0].Slices = append(out.Ranks[0].Slices, whatif.SliceSpec{Device: d, Stages: r, Program: p})
 	}
 	for k := range out.Ranks[0].Slices {
 		r := gmg.Range{From: k * len(g.Stages) / len(l.Devices), To: (k + 1) * len(g.Stages) / len(l.Devices)}
@@ -234,6 +223,19 @@ func (b *builder) lane(t *Tenant, l Lane) (whatif.LaneSpec, error) {
 
 // kvShare is the share of a device's memory beside the weights that a lane takes for KV unless told otherwise.
 const kvShare = 0.9
+
+// Program says what stages of a tenant's model cost on a device that lends to it.
+func (b *builder) Program(tenant, device int, stages gmg.Range) (*whatif.Program, error) {
+	t := &b.world.Tenants[tenant]
+	a, err := whatif.FindArchitecture(t.Model)
+	if err != nil {
+		return nil, err
+	}
+	return b.program(a, a.Graph(1), stages, device, whatif.VLLM(b.hardware[device], t.sequences()), t.Model)
+}
+
+// sequences is how many may run on a lane.
+func (t *Tenant) sequences() int { return cmp.Or(t.MaxSequences, 128) }
 
 // program compiles a run of stages for a device, from measured tables where the profiles have them.
 func (b *builder) program(a whatif.Architecture, g *gmg.Graph, r gmg.Range, d int, e *whatif.EngineKind, model string) (*whatif.Program, error) {

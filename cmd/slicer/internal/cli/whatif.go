@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,10 +24,8 @@ func (a *app) whatifCommand() *cobra.Command {
 		Use:   "whatif [ACTION...]",
 		Short: "Ask what actions would bring, without taking them",
 		Long: "Simulate a described cluster to its horizon, once as it is and once with the actions, and print both forecasts.\n\n" +
-			"  replicate:TENANT@DEVICE[,DEVICE..]   another lane, its layers in equal runs over the devices\n" +
-			"  move:TENANT#LANE@DEVICE[,DEVICE..]   a lane goes to other devices\n" +
-			"  evict:TENANT#LANE                    a lane goes\n\n" +
-			"The cluster is a YAML or JSON file: devices, links, tenants with lanes, running sequences and requests to come. --example prints one.",
+			actionForms() +
+			"\nThe cluster is a YAML or JSON file: devices, links, tenants with lanes, running sequences and requests to come. --example prints one.",
 		Example: "  slicer whatif --example > world.yaml\n  slicer whatif --world world.yaml replicate:chat@gpu1",
 	})
 	cmd.RunE = run(func(_ context.Context, args []string) error {
@@ -40,6 +39,15 @@ func (a *app) whatifCommand() *cobra.Command {
 	cmd.Flags().StringVar(&profiles, "profiles", "", "`directory` of measured cost tables; without it operators cost what their FLOPs and bytes take")
 	cmd.Flags().BoolVar(&example, "example", false, "print an example of a described cluster")
 	return cmd
+}
+
+// actionForms lists how actions are typed, one a line.
+func actionForms() string {
+	var out strings.Builder
+	for _, f := range describe.ActionForms() {
+		fmt.Fprintf(&out, "  %-44s %s\n", f.Form, f.Means)
+	}
+	return out.String()
 }
 
 func (a *app) whatif(world, profiles string, actions []string) error {
