@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -285,4 +286,41 @@ func (l *lane) lends() bool {
 		}
 	}
 	return false
+}
+
+// observeHelpers appends what can be seen of a lane's helpers.
+func (l *lane) observeHelpers(out []HelperState) []HelperState {
+	for k := range l.helpers {
+		if h := &l.helpers[k]; h.state <= helperLoading {
+			out = append(out, HelperState{Device: h.device, Percent: h.percent, Rows: h.kind == helpsRows, Bytes: h.bytes, ReadyNs: h.readyNs})
+		}
+	}
+	return out
+}
+
+// resumeLending puts helpers and throttles back. A helper that finds no room, as the state may be of several moments, is left out; the KV of sequences that were
+// lent moves again.
+func (s *Sim) resumeLending(st *State) error {
+	for ti := range st.Tenants {
+		t := &st.Tenants[ti]
+		for k := range t.Lanes {
+			if t.Lanes[k].Phase != LaneServing {
+				continue
+			}
+			for _, h := range t.Lanes[k].Helpers {
+				a := Action(BorrowAttention{ti, k, h.Device, h.Percent, h.Bytes})
+				if h.Rows {
+					a = BorrowRows{ti, k, h.Device, h.Percent, max(h.ReadyNs-st.NowNs, 0)}
+				}
+				if err := a.apply(s); err != nil && !errors.Is(err, ErrMemory) {
+					return fmt.Errorf("tenant %s, lane %d: %w", s.spec.Tenants[ti].ID, k, err)
+				}
+			}
+		}
+		if t.MaxSequences > 0 {
+			w := s.islands[s.ofTenant[ti]]
+			w.limit(&w.tenants[w.tenantAt(ti)], t.MaxSequences)
+		}
+	}
+	return nil
 }

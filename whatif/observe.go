@@ -37,7 +37,7 @@ func resize[T any](s []T, n int) []T {
 }
 
 func (w *island) observeTenant(t *tenant, out *TenantState) {
-	out.Arrived, out.Finished, out.Totals = t.totals.Arrived, t.totals.Finished, t.totals
+	out.Arrived, out.Finished, out.Totals, out.MaxSequences = t.totals.Arrived, t.totals.Finished, t.totals, t.throttle
 	out.Held = out.Held[:0]
 	for _, q := range t.held {
 		out.Held = append(out.Held, t.unstarted(q))
@@ -46,7 +46,7 @@ func (w *island) observeTenant(t *tenant, out *TenantState) {
 	for i, li := range t.lanes {
 		l := &w.lanes[li]
 		o := &out.Lanes[i]
-		o.Spec, o.Phase, o.ReadyNs, o.Sequences = l.spec, l.phase(), l.readyNs, o.Sequences[:0]
+		o.Spec, o.Phase, o.ReadyNs, o.Sequences, o.Helpers = l.spec, l.phase(), l.readyNs, o.Sequences[:0], l.observeHelpers(o.Helpers[:0])
 		if o.Phase == LaneGone {
 			o.Load = LaneLoad{}
 			continue

@@ -44,6 +44,11 @@ func Resume(spec *Spec, st *State, g Guess, mode Mode) (*Sim, error) {
 	}
 	for _, w := range s.islands {
 		w.now = st.NowNs
+	}
+	if err := s.resumeLending(st); err != nil {
+		return nil, err
+	}
+	for _, w := range s.islands {
 		w.open()
 	}
 	return s, nil

@@ -3,6 +3,7 @@ package whatif
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -191,6 +192,48 @@ func TestForkKeepsHelpers(t *testing.T) {
 			t.Fatalf("the fork came to\n%s\nits original to\n%s", a, b)
 		}
 	})
+}
+
+// Who helps and what is throttled can be seen, and a simulation that goes on from there has it too.
+func TestResumeKeepsLending(t *testing.T) {
+	spec, actions := helpedSpec()
+	world := mustNew(t, spec, Fast)
+	for _, a := range append(actions, Throttle{1, 5}) {
+		if err := world.Apply(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	world.Run(1e9)
+	var st, again State
+	world.Observe(&st)
+	if h := st.Tenants[0].Lanes[0].Helpers; len(h) != 2 || h[0].Rows || h[0].Percent != 30 || h[0].Bytes != 40<<30 || !h[1].Rows || h[1].Device != 1 {
+		t.Fatalf("helpers are %+v", h)
+	}
+	model, err := Resume(spec, &st, Guess{OutputTokens: func(int, *SequenceState) int { return 60_000 }}, Fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model.Observe(&again)
+	for k, h := range st.Tenants[0].Lanes[0].Helpers {
+		got := again.Tenants[0].Lanes[0].Helpers[k]
+		if got.ReadyNs = h.ReadyNs; got != h {
+			t.Errorf("helper %d was %+v and is %+v", k, h, got)
+		}
+	}
+	if n := again.Tenants[1].MaxSequences; n != 5 {
+		t.Errorf("a throttle of 5 sequences became %d", n)
+	}
+	model.Run(3e9)
+	world.Run(3e9)
+	a, b := model.Forecast().Devices[1].BusyNs, world.Forecast().Devices[1].BusyNs-st.Devices[1].BusyNs
+	if math.Abs(float64(a-b)) > 0.03*float64(b) { // the steps in flight began anew
+		t.Errorf("the lender is busy for %d ns in the forecast and for %d in the world", a, b)
+	}
+	for i := range st.Devices {
+		if a, b := st.Devices[i], again.Devices[i]; a.KVBytes != b.KVBytes || a.WeightBytes != b.WeightBytes {
+			t.Errorf("device %d held %+v and holds %+v", i, a, b)
+		}
+	}
 }
 
 // helpedSpec is two servers of which the second one's device helps the first.

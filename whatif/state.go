@@ -88,6 +88,8 @@ type TenantState struct {
 	Arrived  int64
 	Finished int64
 	Totals   Totals
+	// MaxSequences is the limit of a Throttle, 0: none.
+	MaxSequences int
 }
 
 // LanePhase is where a lane is in its life.
@@ -108,6 +110,15 @@ type LaneState struct {
 	ReadyNs   int64 // when a loading lane is expected to serve
 	Load      LaneLoad
 	Sequences []SequenceState // running ones first
+	Helpers   []HelperState
+}
+
+// HelperState is a device's part in a lane: BorrowRows, or else BorrowAttention.
+type HelperState struct {
+	Device, Percent int
+	Rows            bool
+	Bytes           int64 // reserved on the device
+	ReadyNs         int64 // when it takes part
 }
 
 // SequenceState is how far a request is.

@@ -16,16 +16,21 @@ func (a Throttle) apply(s *Sim) error {
 		return err
 	}
 	t := &w.tenants[local]
-	t.throttle = a.MaxSequences
+	w.limit(t, a.MaxSequences)
 	for _, li := range t.lanes {
-		if l := &w.lanes[li]; l.state != laneGone {
-			l.throttle(t.throttle)
-			if l.flying == 0 && l.state != laneLoading {
-				w.pump(li)
-			}
+		if l := &w.lanes[li]; l.flying == 0 && l.state != laneGone && l.state != laneLoading {
+			w.pump(li)
 		}
 	}
 	return nil
+}
+
+// limit throttles all lanes of a tenant.
+func (w *island) limit(t *tenant, sequences int) {
+	t.throttle = sequences
+	for _, li := range t.lanes {
+		w.lanes[li].throttle(sequences)
+	}
 }
 
 // throttle limits the running sequences of each rank, 0: to what the lane was made for.
