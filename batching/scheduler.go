@@ -306,6 +306,9 @@ func (s *Scheduler) Offer(free int) {
 	s.pool.free = int32(free)
 }
 
+// Running is how many sequences run.
+func (s *Scheduler) Running() int { return s.running.len() }
+
 // Held is how many pages are held (Config.CountOnly).
 func (s *Scheduler) Held() int { return int(s.pool.size - s.pool.free) }
 

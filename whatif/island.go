@@ -30,6 +30,7 @@ type island struct {
 	reshapes  []reshape
 	released  bool             // pages of a shared pool came free while the event was handled
 	arrival   Arrival          // scratch of the router
+	sums      []deviceSum      // scratch of routes and observations
 	stepsOf   []*batching.Step // scratch
 	decodes   []decode         // scratch
 	attended  Shape            // scratch

@@ -28,7 +28,7 @@ const (
 )
 
 // pollNs is how long a stopped sequence waits for the step that it still takes part in before it is looked at again.
-const pollNs = 200_000
+const pollNs = 1_000_000
 
 func (m MigrateSequence) apply(s *Sim) error {
 	w, local, err := s.tenantForWriting(m.Tenant)

@@ -22,6 +22,7 @@ func (s *Sim) Observe(into *State) {
 				out.BusyNs += w.now - d.current.startNs
 			}
 		}
+		w.sumDevices()
 		for ti := range w.tenants {
 			w.observeTenant(&w.tenants[ti], &into.Tenants[w.tenants[ti].id])
 		}

@@ -38,6 +38,7 @@ func (w *island) describe(a *Arrival, t *tenant, request int32) {
 			a.Lanes = append(a.Lanes, w.loadOf(l))
 		}
 	}
+	w.sumDevices()
 	for k := range a.Lanes {
 		w.deviceLoad(&a.Lanes[k])
 	}
@@ -70,20 +71,47 @@ func (w *island) loadOf(l *lane) LaneLoad {
 	return out
 }
 
-// deviceLoad adds what lies on a lane's first device.
-func (w *island) deviceLoad(out *LaneLoad) {
-	di := w.deviceAt(out.Device)
-	out.QueueNs = w.queueNs(&w.devices[di])
+// deviceSum is what all lanes on a device have to do.
+type deviceSum struct {
+	pending, running int
+	queueNs          int64
+}
+
+// sumDevices fills in what lies on each device, for deviceLoad.
+func (w *island) sumDevices() {
+	w.sums = resize(w.sums, len(w.devices))
+	for di := range w.devices {
+		w.sums[di] = deviceSum{queueNs: w.queueNs(&w.devices[di])}
+	}
 	for i := range w.lanes {
 		l := &w.lanes[i]
-		if l.state == laneGone || l.state == laneLoading || !l.uses(out.Device) {
+		if l.state == laneGone || l.state == laneLoading {
 			continue
 		}
-		out.DevicePending += int(max(l.pending, 0))
+		running := 0
 		for r := range l.ranks {
-			out.DeviceRunning += l.ranks[r].Stats().Running
+			running += l.ranks[r].Running()
+		}
+		if running == 0 && l.pending <= 0 {
+			continue
+		}
+		for r := range l.spec.Ranks {
+			slices := l.spec.Ranks[r].Slices
+			for k := range slices {
+				if k > 0 && slices[k].Device == slices[k-1].Device {
+					continue
+				}
+				sum := &w.sums[w.deviceAt(slices[k].Device)]
+				sum.pending, sum.running = sum.pending+int(max(l.pending, 0)), sum.running+running
+			}
 		}
 	}
+}
+
+// deviceLoad adds what lies on a lane's first device; sumDevices was called before.
+func (w *island) deviceLoad(out *LaneLoad) {
+	sum := &w.sums[w.deviceAt(out.Device)]
+	out.QueueNs, out.DevicePending, out.DeviceRunning = sum.queueNs, sum.pending, sum.running
 }
 
 // uses says whether a lane has a slice on a device.
