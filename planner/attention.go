@@ -79,7 +79,7 @@ func (p *attention) Place(c *Cluster, past *Past) (*Start, error) {
 		homes[i] = []int{c.Tenants[i].Home}
 		room.Free[c.Tenants[i].Home] -= weightBytesOf(c, i)
 	}
-	return &Start{Lanes: copyLanes(c, homes, room, Steps{BudgetTokens: p.knobs.Int("budget")}), Order: whatif.OrderSlack}, nil
+	return &Start{Lanes: copyLanes(c, homes, room, stepsBy(p.knobs)), Order: whatif.OrderSlack}, nil
 }
 
 // Route implements Policy.

@@ -18,6 +18,7 @@ type Steps struct {
 	BudgetTokens int // of one step
 	ChunkTokens  int // prefill of one sequence in one step; 0: the budget
 	InFlight     int // 0: 2 on one device, else as many as slices
+	Separate     int // steps of prompts in flight, apart from one of decodes; 0: steps hold both
 }
 
 // config is vLLM's scheduling for a lane of n slices. Several slices keep several steps in flight: a prompt's chunks follow each other down the lane, and a
@@ -32,6 +33,9 @@ func (s Steps) config(t *Tenant, n, kvBlocks int) batching.Config {
 	}
 	if n > 1 {
 		c.Overlap = batching.OverlapPrefill
+	}
+	if s.Separate > 0 {
+		c.Separate, c.MicroBatches, c.InFlight, c.Overlap = s.Separate, 1, s.Separate+1, batching.OverlapPrefill
 	}
 	return c
 }

@@ -35,10 +35,10 @@ func migrateEntry() entry {
 	return entry{
 		name: "migrate",
 		knobs: []knob{
-			budget(),
+			budget(1024, 4096),
 			{name: "keep", otherwise: 0.3, low: 0, high: 0.95, tries: []float64{0.15, 0.4}},
 			{name: "out", otherwise: 20, low: 0, high: 1e9, tries: []float64{20, 200}},
-			{name: "low", otherwise: 10, low: 0, high: 1e9, tries: []float64{10, 100}},
+			{name: "low", otherwise: 10, low: 0, high: 1e9},
 		},
 		make: func(k Knobs) Policy { return &migrate{base: base{"migrate", k}} },
 	}
@@ -57,7 +57,7 @@ func (p *migrate) Place(c *Cluster, past *Past) (*Start, error) {
 	return &Start{Lanes: copyLanes(c, copies, room, p.steps()), Order: whatif.OrderSlack}, nil
 }
 
-func (p *migrate) steps() Steps { return Steps{BudgetTokens: p.knobs.Int("budget")} }
+func (p *migrate) steps() Steps { return stepsBy(p.knobs) }
 
 // Route implements Policy: the freest instance. What waits anywhere on the device is wanted of it too.
 func (p *migrate) Route(a *whatif.Arrival) int {

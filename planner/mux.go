@@ -56,7 +56,7 @@ func muxEntry() entry {
 	return entry{
 		name: "mux",
 		knobs: []knob{
-			budget(512, 2048),
+			budget(1024, 4096),
 			{name: "mesh", otherwise: 0, low: 0, high: 64, tries: []float64{0, 2, 4, 8}},
 			{name: "tenths", otherwise: 7, low: 3, high: 7},
 			{name: "robin", otherwise: 0, low: 0, high: 1},
@@ -270,6 +270,7 @@ func (p *mux) finish(l whatif.LaneSpec, m *muxTenant) whatif.LaneSpec {
 	b.KVBlocks, l.QuotaBlocks, b.Watermark = m.pages, m.quota, m.pages/100
 	b.Separate = min(len(l.Ranks[0].Slices), batching.MaxInFlight/2)
 	b.MicroBatches = m.micro
+	b.MaxSequences *= len(l.Ranks[0].Slices) // as many as on copies
 	b.InFlight, b.Overlap = b.Separate+b.MicroBatches, batching.OverlapPrefill
 	return l
 }

@@ -13,7 +13,7 @@ import (
 type oracle struct{ base }
 
 func oracleEntry() entry {
-	return entry{name: "oracle", knobs: []knob{budget(2048, 8192, 32768)}, make: func(k Knobs) Policy { return &oracle{base{"oracle", k}} }}
+	return entry{name: "oracle", knobs: []knob{budget(2048, 8192, 32768), separate(0, 0, 1)}, make: func(k Knobs) Policy { return &oracle{base{"oracle", k}} }}
 }
 
 // Reshape implements Reshaper.
@@ -83,7 +83,7 @@ func (p *oracle) Place(c *Cluster, _ *Past) (*Start, error) {
 		if pages < 1 {
 			return nil, fmt.Errorf("%w: the weights of all tenants leave %d bytes for KV", ErrNoRoom, room.Free[0])
 		}
-		start.Lanes = append(start.Lanes, []whatif.LaneSpec{c.SharedLane(i, []int{0}, nil, pages, Steps{BudgetTokens: p.knobs.Int("budget")})})
+		start.Lanes = append(start.Lanes, []whatif.LaneSpec{c.SharedLane(i, []int{0}, nil, pages, stepsBy(p.knobs))})
 	}
 	return start, nil
 }

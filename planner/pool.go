@@ -26,8 +26,9 @@ func poolEntry() entry {
 	return entry{
 		name: "pool",
 		knobs: []knob{
-			budget(256, 512, 1024),
-			{name: "pace", otherwise: joinPace, low: 0, high: 1000, tries: []float64{5, joinPace}},
+			budget(1024, 4096, 8192),
+			separate(1, 0, 1),
+			{name: "pace", otherwise: joinPace, low: 0, high: 1000},
 			{name: "migrate", otherwise: 1, low: 0, high: 1},
 		},
 		make: func(k Knobs) Policy { return &pool{base: base{"pool", k}} },
@@ -58,7 +59,7 @@ func (p *pool) Place(c *Cluster, past *Past) (*Start, error) {
 			if pages < 1 {
 				continue
 			}
-			l := c.SharedLane(i, []int{d}, nil, pages, Steps{BudgetTokens: p.knobs.Int("budget")})
+			l := c.SharedLane(i, []int{d}, nil, pages, stepsBy(p.knobs))
 			l.FreeWeights = true
 			start.Lanes[i] = append(start.Lanes[i], l)
 		}

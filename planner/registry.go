@@ -149,3 +149,11 @@ func (b *base) PeriodNs() int64 { return 0 }
 func budget(tries ...float64) knob {
 	return knob{name: "budget", otherwise: 2048, low: 16, high: 1 << 20, tries: tries}
 }
+
+// separate is the knob of policies whose lanes may keep steps of prompts, so many in flight, apart from steps of decodes.
+func separate(otherwise float64, tries ...float64) knob {
+	return knob{name: "separate", otherwise: otherwise, low: 0, high: 8, tries: tries}
+}
+
+// stepsBy is how lanes form steps by the knobs that policies share.
+func stepsBy(k Knobs) Steps { return Steps{BudgetTokens: k.Int("budget"), Separate: k.Int("separate")} }

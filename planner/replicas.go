@@ -13,7 +13,7 @@ func replicasEntry() entry {
 	return entry{
 		name: "replicas",
 		knobs: []knob{
-			budget(512, 2048),
+			budget(1024, 4096),
 			{name: "keep", otherwise: 0.3, low: 0, high: 0.95, tries: []float64{0.15, 0.4}},
 			{name: "burst", otherwise: 0.5, low: 0, high: 1},
 			{name: "pace", otherwise: joinPace, low: 0, high: 1000, tries: []float64{5, joinPace}},
@@ -29,7 +29,7 @@ func (p *replicas) Place(c *Cluster, past *Past) (*Start, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Start{Lanes: copyLanes(c, copies, room, Steps{BudgetTokens: p.knobs.Int("budget")}), Order: whatif.OrderSlack}, nil
+	return &Start{Lanes: copyLanes(c, copies, room, stepsBy(p.knobs)), Order: whatif.OrderSlack}, nil
 }
 
 // Route implements Policy.

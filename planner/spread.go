@@ -98,6 +98,7 @@ func (p *spread) lane(c *Cluster, tenant int, devices []int, pages int) whatif.L
 	if n > 1 {
 		l.Batching.Separate, l.Batching.MicroBatches = min(n, batching.MaxInFlight/2), micro
 		l.Batching.InFlight = l.Batching.Separate + l.Batching.MicroBatches
+		l.Batching.MaxSequences *= n // as many as on copies
 	}
 	return l
 }

@@ -16,7 +16,7 @@ func staticEntry() entry {
 
 // Place implements Policy.
 func (p *static) Place(c *Cluster, past *Past) (*Start, error) {
-	lanes, err := homeLanes(c, past, Steps{BudgetTokens: p.knobs.Int("budget")})
+	lanes, err := homeLanes(c, past, stepsBy(p.knobs))
 	if err != nil {
 		return nil, err
 	}
