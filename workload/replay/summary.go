@@ -131,7 +131,7 @@ func (r *Result) reportRun(p *Setup) *report.Run {
 	for _, t := range p.Tenants {
 		out.Tenants[t.Rank] = t.ID
 	}
-	for i := range d.Devices {
+	for i := range d.On.Devices { // streams of a shared device come after all devices, and have no memory of their own
 		s := report.DeviceSeries{ID: d.On.Devices[i].ID, CapacityBytes: d.On.Devices[i].MemoryBytes}
 		for _, x := range d.Devices[i] {
 			sample := report.DeviceSample{WeightsBytes: x.WeightBytes, KVBytes: x.KVBytes}
