@@ -26,7 +26,7 @@ func poolEntry() entry {
 	return entry{
 		name: "pool",
 		knobs: []knob{
-			budget(1024, 4096, 8192),
+			budgetOf(4096, 1024, 4096, 8192),
 			separate(1, 0, 1),
 			{name: "pace", otherwise: joinPace, low: 0, high: 1000},
 			{name: "migrate", otherwise: 1, low: 0, high: 1},

@@ -146,8 +146,10 @@ func (b *base) Name() string { return b.name }
 func (b *base) PeriodNs() int64 { return 0 }
 
 // budget is the knob that all policies have: tokens of one step at most, and so the size of a prefill's chunk.
-func budget(tries ...float64) knob {
-	return knob{name: "budget", otherwise: 2048, low: 16, high: 1 << 20, tries: tries}
+func budget(tries ...float64) knob { return budgetOf(2048, tries...) }
+
+func budgetOf(otherwise float64, tries ...float64) knob {
+	return knob{name: "budget", otherwise: otherwise, low: 16, high: 1 << 20, tries: tries}
 }
 
 // separate is the knob of policies whose lanes may keep steps of prompts, so many in flight, apart from steps of decodes.

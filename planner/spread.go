@@ -20,7 +20,7 @@ func spreadEntry() entry {
 	return entry{
 		name: "spread",
 		knobs: []knob{
-			budget(512, 1024),
+			budgetOf(512, 512, 1024),
 			{name: "k", otherwise: 8, low: 1, high: 64, tries: []float64{2, 4, 8}},
 			{name: "micro", otherwise: 0, low: 0, high: 16},
 			{name: "head", otherwise: 1, low: 0, high: 16},

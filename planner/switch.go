@@ -34,7 +34,7 @@ func switchEntry() entry {
 		name: "switch",
 		knobs: []knob{
 			budget(),
-			{name: "prefill", otherwise: 0, low: 0, high: 0.9, tries: []float64{0.25, 0.4, 0.55}},
+			{name: "prefill", otherwise: 0.4, low: 0, high: 0.9, tries: []float64{0.25, 0.4, 0.55}},
 			{name: "stay", otherwise: 100, low: 0, high: 1e6, tries: []float64{40, 150}},
 			{name: "span", otherwise: 8, low: 1, high: 1024},
 		},
