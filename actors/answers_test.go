@@ -8,6 +8,7 @@ import (
 
 	"slicescheduler/gmg"
 	"slicescheduler/model"
+	"slicescheduler/model/toolcall"
 )
 
 // withTenant runs f on a node that serves tenant a from a simulated device.
@@ -194,6 +195,18 @@ func TestPrompts(t *testing.T) {
 		}
 		if a := n.generate(chat); a.last.Usage.PromptTokens != len(want) {
 			t.Errorf("the tenant's own template gives %d tokens, want %d", a.last.Usage.PromptTokens, len(want))
+		}
+		n.submit(gmg.TenantSpec{ID: "c", ChatTemplate: "{% if tools %}{{ tools[0].function.name }}[TOOL_CALLS]{% endif %}"})
+		chat.Tenant, chat.Tools = "c", []byte(`[{"type": "function", "function": {"name": "look"}}]`)
+		want, err = n.Tokenize(t.Context(), "c", "look[TOOL_CALLS]", model.EncodeOptions{AddSpecial: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := n.generate(chat); a.last.Usage.PromptTokens != len(want) {
+			t.Errorf("a template that shows tools gives %d tokens, want %d", a.last.Usage.PromptTokens, len(want))
+		}
+		if m, err := n.TenantModel(t.Context(), "c"); err != nil || m.ToolFormat != toolcall.Mistral {
+			t.Errorf("a template with Mistral's mark: %+v, %v", m, err)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"slicescheduler/gmg"
 	"slicescheduler/gpuworker/sampling"
 	"slicescheduler/model"
+	"slicescheduler/model/toolcall"
 )
 
 // Errors that callers of API tell apart with errors.Is.
@@ -50,6 +51,7 @@ type GenerateRequest struct {
 	ID           string // unique; chosen by the gateway when empty
 	Tenant       gmg.TenantID
 	Messages     []model.Message // chat
+	Tools        []byte          // of a chat: a JSON array of tools as in OpenAI's API, or nil; calls of them are text in the answer
 	Prompt       string          // completion; special tokens in it stay literal
 	PromptTokens []int32
 	MaxTokens    int  // 0: up to the context's end
@@ -150,7 +152,9 @@ type TenantModel struct {
 	ContextTokens int          `json:"contextTokens"`
 	VocabSize     int          `json:"vocabSize"`
 	HasTemplate   bool         `json:"hasTemplate"`
-	CreatedUnixS  int64        `json:"createdUnixS"`
+	// ToolFormat is how the model's answers call tools, as far as its chat template tells.
+	ToolFormat   toolcall.Format `json:"-"`
+	CreatedUnixS int64           `json:"createdUnixS"`
 }
 
 // TenantStatus is a tenant as listings show it.

@@ -81,7 +81,7 @@ func encodePrompt(e *tenantEntry, r *GenerateRequest) ([]int32, error) {
 	}
 	switch {
 	case r.Messages != nil:
-		return encodeChat(e, r.Messages)
+		return encodeChat(e, r.Messages, r.Tools)
 	case r.PromptTokens != nil:
 		for i, t := range r.PromptTokens {
 			if t < 0 || int(t) >= e.model.Graph.Vocab {
@@ -105,11 +105,11 @@ func orBOS(e *tenantEntry, prompt []int32) ([]int32, error) {
 	return nil, &FieldError{"prompt", "is empty, and the model has no token to begin a text with"}
 }
 
-func encodeChat(e *tenantEntry, messages []model.Message) ([]int32, error) {
+func encodeChat(e *tenantEntry, messages []model.Message, tools []byte) ([]int32, error) {
 	if len(messages) == 0 {
 		return nil, &FieldError{"messages", "is empty; a chat needs at least one message"}
 	}
-	prompt, err := e.model.EncodeChat(messages, model.ChatOptions{Template: e.template})
+	prompt, err := e.model.EncodeChat(messages, model.ChatOptions{Template: e.template, Tools: tools})
 	switch {
 	case errors.Is(err, ErrNoTemplate):
 		return nil, err
@@ -151,7 +151,11 @@ func (n *Node) newRequest(e *tenantEntry, r *GenerateRequest, prompt []int32) (*
 		Seq: q.seq, Id: q.id, Prompt: prompt, MaxTokens: int32(most), OpenEnd: r.MaxTokens == 0, MinTokens: int32(r.MinTokens), IgnoreEos: r.IgnoreEOS,
 		Sampling: paramsToProto(r.Sampling), Logprobs: int32(r.Logprobs), Priority: int32(r.Priority), ArrivalNs: now,
 	}
-	q.transcript = newTranscript(model.NewStreamDecoder(e.model.Tokenizer), r.Stop, r.MinTokens, r.Logprobs >= 0)
+	var shown []int32
+	if r.Tools != nil {
+		shown = e.model.ToolMarks(e.model.ToolFormat(e.template))
+	}
+	q.transcript = newTranscript(model.NewStreamDecoder(e.model.Tokenizer, shown...), r.Stop, r.MinTokens, r.Logprobs >= 0)
 	q.stream = newStream(q.id, n.rt.config.Limits.StreamTokens)
 	q.stream.resume = func() { n.rt.send(n.rt.gateway, resumeRequest{q.seq}) }
 	q.stream.cancel = func() { n.rt.send(n.rt.gateway, cancelRequest{q.seq}) }
@@ -205,6 +209,6 @@ func (n *Node) TenantModel(_ context.Context, t gmg.TenantID) (TenantModel, erro
 	defer done()
 	return TenantModel{
 		Tenant: t, Model: e.spec.Model, ContextTokens: e.contextTokens(), VocabSize: e.model.Graph.Vocab,
-		HasTemplate: e.template != nil || e.model.Template != nil, CreatedUnixS: e.createdUnixS,
+		HasTemplate: e.template != nil || e.model.Template != nil, ToolFormat: e.model.ToolFormat(e.template), CreatedUnixS: e.createdUnixS,
 	}, nil
 }

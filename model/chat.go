@@ -4,13 +4,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"slicescheduler/model/jinja"
 	"slicescheduler/model/tokenizer"
+	"slicescheduler/model/toolcall"
 )
 
 // ChatOptions says how a conversation becomes tokens. The zero value uses the model's own template and asks for an answer.
@@ -19,6 +22,8 @@ type ChatOptions struct {
 	Template *ChatTemplate
 	// NoGenerationPrompt leaves out the beginning of the assistant's answer.
 	NoGenerationPrompt bool
+	// Tools is a JSON array of tools as in OpenAI's API, or nil.
+	Tools []byte
 	// Extra are further variables of the template.
 	Extra map[string]any
 }
@@ -47,6 +52,13 @@ func (m *Model) EncodeChat(messages []Message, o ChatOptions) ([]int32, error) {
 		return nil, fmt.Errorf("%w: tokenizer %T cannot keep users' text literal", ErrUnsupported, m.Tokenizer)
 	}
 	e := chatEncoder{tok: tok, template: t, options: o}
+	if o.Tools != nil {
+		tools, err := jinja.DecodeJSON(o.Tools)
+		if err != nil {
+			return nil, fmt.Errorf("%s: tools: %w", m.Name, err)
+		}
+		e.tools = tools
+	}
 	text, literal, err := e.render(messages)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
@@ -63,18 +75,41 @@ func (m *Model) noTemplate() error {
 
 func (m *Model) tokenText(id int32) string { return string(m.Tokenizer.Piece(id, true)) }
 
+// ToolFormat says how a model's answers call tools, by its own chat template or the one that stands in for it.
+func (m *Model) ToolFormat(t *ChatTemplate) toolcall.Format {
+	if t == nil {
+		t = m.Template
+	}
+	if t == nil {
+		return toolcall.None
+	}
+	return toolcall.Detect(t.source)
+}
+
+// ToolMarks returns the control tokens that a StreamDecoder must show for calls in a format to be found.
+func (m *Model) ToolMarks(f toolcall.Format) []int32 {
+	var ids []int32
+	for _, mark := range f.Marks() {
+		if list := m.Tokenizer.Encode(mark, EncodeOptions{ParseSpecial: true}); len(list) == 1 {
+			ids = append(ids, list[0])
+		}
+	}
+	return ids
+}
+
 // chatEncoder finds out which parts of a rendered chat users wrote.
 type chatEncoder struct {
 	tok      *tokenizer.Tokenizer
 	template *ChatTemplate
 	options  ChatOptions
+	tools    any
 }
 
 // render returns the rendered chat and the pieces of it in which special tokens are literal text.
 //
 // It renders twice: once as it is, and once with marks around each message's content, inside of its white space so that a template's trim does what it did. Where both agree but for the
 // marks, these show what users wrote. A template that looks into contents may render the marked chat in another way; then only the special tokens' texts in contents are
-// marked, in their middle, which no template looks for.
+// marked, in their middle, which no template looks for. So are they where tools or calls of them hold any.
 func (e *chatEncoder) render(messages []Message) (string, []tokenizer.Span, error) {
 	mark, err := newMark()
 	if err != nil {
@@ -85,21 +120,25 @@ func (e *chatEncoder) render(messages []Message) (string, []tokenizer.Span, erro
 			return "", nil, fmt.Errorf("%w: role %q or name %q of message %d holds a special token", ErrMessage, m.Role, m.Name, i)
 		}
 	}
-	plain, err := e.renderPlain(messages)
+	objects := messageObjects(messages)
+	plain, err := e.renderPlain(objects, e.tools)
 	if err != nil {
 		return "", nil, err
 	}
-	around, cut := slices.Clone(messages), slices.Clone(messages)
-	for i, m := range messages {
-		around[i].Content = surround(m.Content, mark, i)
-		cut[i].Content = e.split(m.Content, mark)
-	}
-	if marked, err := e.renderPlain(around); err == nil {
-		if text, spans, ok := unmarkPairs(marked, plain, mark); ok {
-			return text, spans, nil
+	if !e.specialInTools(messages) {
+		around := slices.Clone(messages)
+		for i, m := range messages {
+			around[i].Content = surround(m.Content, mark, i)
+		}
+		if marked, err := e.renderPlain(messageObjects(around), e.tools); err == nil {
+			if text, spans, ok := unmarkPairs(marked, plain, mark); ok {
+				return text, spans, nil
+			}
 		}
 	}
-	marked, err := e.renderPlain(cut)
+	cut := func(text string) string { return e.split(text, mark) }
+	cutObjects, _ := mapTexts(objects, cut).([]any)
+	marked, err := e.renderPlain(cutObjects, mapTexts(e.tools, cut))
 	if err != nil {
 		return "", nil, err
 	}
@@ -110,8 +149,31 @@ func (e *chatEncoder) render(messages []Message) (string, []tokenizer.Span, erro
 	return text, spans, nil
 }
 
-func (e *chatEncoder) renderPlain(messages []Message) (string, error) {
-	return e.template.Render(messages, !e.options.NoGenerationPrompt, e.options.Extra)
+func (e *chatEncoder) renderPlain(messages []any, tools any) (string, error) {
+	extra := e.options.Extra
+	if tools != nil {
+		extra = maps.Clone(extra)
+		if extra == nil {
+			extra = make(map[string]any)
+		}
+		extra["tools"] = tools
+	}
+	return e.template.render(messages, !e.options.NoGenerationPrompt, extra)
+}
+
+// specialInTools says whether the tools, or calls of them in messages, hold a special token's text.
+func (e *chatEncoder) specialInTools(messages []Message) bool {
+	found := false
+	look := func(text string) string {
+		found = found || e.tok.HasSpecial(text)
+		return text
+	}
+	mapTexts(e.tools, look)
+	for _, m := range messages {
+		mapTexts(callObjects(m.ToolCalls), look)
+		look(m.ToolCallID)
+	}
+	return found
 }
 
 func newMark() (string, error) {

@@ -212,3 +212,48 @@ func BenchmarkEncodeChat(b *testing.B) {
 		}
 	}
 }
+
+// TestToolsStayText: special tokens' texts in tools, calls of them and their answers are text, and what is no special token is where the template puts it.
+func TestToolsStayText(t *testing.T) {
+	m := openMiniature(t, nil)
+	tmpl, err := ParseTemplate("{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}{{ m.content }}{% for c in m.tool_calls %}" +
+		"{{ c.id }}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}{{ m.tool_call_id }}<|im_end|>{% endfor %}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat := func(a, b string) []int32 {
+		messages := []Message{{Role: "user", Content: a}, {Role: "assistant", ToolCalls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"z": "` + b + `", "a": [1.0]}`}}},
+			{Role: "tool", Content: b, ToolCallID: "1"}}
+		options := ChatOptions{Template: tmpl, Tools: []byte(`[{"type": "function", "function": {"name": "f", "description": "` + b + `"}}]`)}
+		ids, err := m.EncodeChat(messages, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	want := controlTokens(m, chat("hi", "harmless"))
+	for _, text := range []string{"<|im_end|>", "a<|im_start|>b", `\u003c|im_end|>`} {
+		ids := chat("hi", text)
+		if got := controlTokens(m, ids); !slices.Equal(got, want) {
+			t.Errorf("%s: control tokens %v, want %v", text, got, want)
+		}
+		plain := strings.ReplaceAll(text, `\u003c`, "<")
+		if got := decode(m, ids); strings.Count(got, plain) < 3 || !strings.Contains(got, `f{"z": "`+plain+`", "a": [1.0]}`) {
+			t.Errorf("%s: tokens spell %q", text, got)
+		}
+	}
+}
+
+func TestShownControlTokens(t *testing.T) {
+	m := openMiniature(t, nil)
+	id := m.Tokenizer.Encode("<|im_start|>", EncodeOptions{ParseSpecial: true})
+	if len(id) != 1 {
+		t.Fatalf("the miniature's control token is %v", id)
+	}
+	if got := NewStreamDecoder(m.Tokenizer).Push(id[0]); got != "" {
+		t.Errorf("a control token gave %q", got)
+	}
+	if got := NewStreamDecoder(m.Tokenizer, id...).Push(id[0]); got != "<|im_start|>" {
+		t.Errorf("a control token that is to be shown gave %q", got)
+	}
+}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -8,12 +9,15 @@ import (
 // StreamDecoder turns an answer's tokens into text as they come. What it gives out never ends within a character, so an emoji that is cut over tokens comes out whole, and
 // U+FFFD appears only for bytes that can never become one. It belongs to one answer and is not safe for concurrent use.
 type StreamDecoder struct {
-	tok  Tokenizer
-	held []byte // the beginning of a character
+	tok   Tokenizer
+	shown []int32
+	held  []byte // the beginning of a character
 }
 
-// NewStreamDecoder returns a decoder for one answer.
-func NewStreamDecoder(t Tokenizer) *StreamDecoder { return &StreamDecoder{tok: t} }
+// NewStreamDecoder returns a decoder for one answer. shown are control tokens that give their text all the same.
+func NewStreamDecoder(t Tokenizer, shown ...int32) *StreamDecoder {
+	return &StreamDecoder{tok: t, shown: shown}
+}
 
 // Push adds a token and returns the text that is complete now; it may be empty. Control tokens give no text, nor do tokens that end an answer: where the
 // answer goes on behind one, it is still no part of what was said.
@@ -21,7 +25,7 @@ func (d *StreamDecoder) Push(id int32) string {
 	if d.tok.IsEnd(id) {
 		return ""
 	}
-	d.held = append(d.held, d.tok.Piece(id, false)...)
+	d.held = append(d.held, d.tok.Piece(id, slices.Contains(d.shown, id))...)
 	end := completeUTF8(d.held)
 	text := strings.ToValidUTF8(string(d.held[:end]), string(utf8.RuneError))
 	d.held = append(d.held[:0], d.held[end:]...)

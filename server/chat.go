@@ -20,17 +20,25 @@ type chatAnswer struct {
 }
 
 type chatChoice struct {
-	Index        int              `json:"index"`
-	Message      *chatMessageJSON `json:"message,omitempty"`
-	Delta        *chatMessageJSON `json:"delta,omitempty"`
-	Logprobs     *chatLogprobs    `json:"logprobs"`
-	FinishReason *string          `json:"finish_reason"`
+	Index        int               `json:"index"`
+	Message      *wholeMessageJSON `json:"message,omitempty"`
+	Delta        *chatMessageJSON  `json:"delta,omitempty"`
+	Logprobs     *chatLogprobs     `json:"logprobs"`
+	FinishReason *string           `json:"finish_reason"`
 }
 
 // chatMessageJSON is a message, or in chunks the part of it that is new.
 type chatMessageJSON struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role      string         `json:"role,omitempty"`
+	Content   *string        `json:"content,omitempty"`
+	ToolCalls []toolCallJSON `json:"tool_calls,omitempty"`
+}
+
+// wholeMessageJSON is a message whose content is null, and not left out, where there is none but calls.
+type wholeMessageJSON struct {
+	Role      string         `json:"role"`
+	Content   *string        `json:"content"`
+	ToolCalls []toolCallJSON `json:"tool_calls,omitempty"`
 }
 
 type chatLogprobs struct {
@@ -79,6 +87,7 @@ func (s *Server) parseChat(f *fields) (generation, error) {
 	tenant := tenantName(f)
 	g := s.common(f)
 	g.base.Tenant, g.base.Messages = tenant, chatMessages(f)
+	g.tools, g.base.Tools = tools(f)
 	old, hasOld := f.optionalInteger("max_tokens", 1, math.MaxInt32)
 	most, has := f.optionalInteger("max_completion_tokens", 1, math.MaxInt32)
 	if hasOld && has && old != most {
@@ -94,7 +103,7 @@ func (s *Server) parseChat(f *fields) (generation, error) {
 		f.fail(badField("top_logprobs", "only goes with logprobs: true"))
 	}
 	f.only(map[string][]string{
-		"tools": {"[]"}, "tool_choice": {`"none"`, `"auto"`}, "parallel_tool_calls": {"true", "false"}, "functions": {"[]"}, "function_call": {`"none"`, `"auto"`},
+		"functions": {"[]"}, "function_call": {`"none"`, `"auto"`},
 		"modalities": {`["text"]`}, "audio": {}, "reasoning_effort": {`"none"`}, "verbosity": {`"medium"`}, "web_search_options": {},
 		"add_generation_prompt": {"true"}, "continue_final_message": {"false"}, "echo": {"false"}, "best_of": {"1"}, "chat_template": {},
 		"chat_template_kwargs": {"{}"}, "documents": {"[]"}, "add_special_tokens": {"false"},
@@ -126,7 +135,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		s.streamChat(w, r, &g, a, head)
 		return nil
 	}
-	return s.wholeChat(w, r, a, head)
+	return s.wholeChat(w, r, &g, a, head)
 }
 
 // admit checks what depends on the tenant: the key, then the parameters against the model.
@@ -138,18 +147,33 @@ func (s *Server) admit(r *http.Request, g *generation) error {
 	if err != nil {
 		return err
 	}
+	if err := checkTools(g, m); err != nil {
+		return err
+	}
 	return checkSampling(g, m.VocabSize)
 }
 
-func (s *Server) wholeChat(w http.ResponseWriter, r *http.Request, a answers, head chatAnswer) error {
+// callReaders are one for each choice.
+func callReaders(g *generation, a answers, id string) []*callReader {
+	readers := make([]*callReader, len(a))
+	for i := range readers {
+		readers[i] = newCallReader(g.tools, id, i)
+	}
+	return readers
+}
+
+func (s *Server) wholeChat(w http.ResponseWriter, r *http.Request, g *generation, a answers, head chatAnswer) error {
 	var (
-		texts = make([]strings.Builder, len(a))
-		total usage
+		readers  = callReaders(g, a, head.ID)
+		messages = make([]wholeMessage, len(a))
+		total    usage
 	)
 	head.Choices = make([]chatChoice, len(a))
 	err := a.each(r.Context(), func(i int, e actors.Event) error {
 		c := &head.Choices[i]
-		texts[i].WriteString(e.Text)
+		for _, delta := range readers[i].read(e) {
+			messages[i].add(delta)
+		}
 		if e.Logprobs != nil {
 			if c.Logprobs == nil {
 				c.Logprobs = &chatLogprobs{}
@@ -157,7 +181,7 @@ func (s *Server) wholeChat(w http.ResponseWriter, r *http.Request, a answers, he
 			c.Logprobs.Content = append(c.Logprobs.Content, chatLogprobsOf(e.Logprobs)...)
 		}
 		if e.Finish != "" {
-			c.FinishReason = new(string(e.Finish))
+			c.FinishReason = new(readers[i].finish(e.Finish))
 			total.add(e.Usage, i == 0)
 		}
 		return nil
@@ -167,7 +191,7 @@ func (s *Server) wholeChat(w http.ResponseWriter, r *http.Request, a answers, he
 	}
 	for i := range head.Choices {
 		head.Choices[i].Index = i
-		head.Choices[i].Message = &chatMessageJSON{Role: "assistant", Content: new(texts[i].String())}
+		head.Choices[i].Message = messages[i].json()
 	}
 	head.Usage = total
 	writeJSON(w, http.StatusOK, head)
@@ -191,25 +215,37 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g *generatio
 		}
 	}
 	var total usage
+	readers := callReaders(g, a, head.ID)
 	err := a.each(r.Context(), func(i int, e actors.Event) error {
-		if e.Text != "" || len(e.Logprobs) > 0 {
-			c := chatChoice{Index: i, Delta: &chatMessageJSON{Content: &e.Text}}
-			if e.Logprobs != nil {
-				c.Logprobs = &chatLogprobs{chatLogprobsOf(e.Logprobs)}
-			}
-			if err := send(c); err != nil {
-				return err
-			}
+		if err := sendDeltas(i, readers[i].read(e), e.Logprobs, send); err != nil {
+			return err
 		}
 		if e.Finish == "" {
 			return nil
 		}
 		total.add(e.Usage, i == 0)
-		return send(chatChoice{Index: i, Delta: &chatMessageJSON{}, FinishReason: new(string(e.Finish))})
+		return send(chatChoice{Index: i, Delta: &chatMessageJSON{}, FinishReason: new(readers[i].finish(e.Finish))})
 	})
 	if err == nil && g.includeUsage {
 		head.Choices, head.Usage = []chatChoice{}, total
 		err = events.send(head)
 	}
 	s.end(events, r, err)
+}
+
+// sendDeltas sends what an event brought. Its log probabilities go with the first delta, or alone where its text is held back.
+func sendDeltas(choice int, deltas []chatMessageJSON, logprobs []actors.TokenLogprob, send func(chatChoice) error) error {
+	if len(deltas) == 0 && len(logprobs) > 0 {
+		deltas = []chatMessageJSON{{Content: new("")}}
+	}
+	for n, delta := range deltas {
+		c := chatChoice{Index: choice, Delta: &delta}
+		if n == 0 && logprobs != nil {
+			c.Logprobs = &chatLogprobs{chatLogprobsOf(logprobs)}
+		}
+		if err := send(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -27,17 +27,30 @@ func chatMessages(f *fields) []model.Message {
 func chatMessage(f *fields) model.Message {
 	m := model.Message{Role: f.text("role"), Name: f.text("name")}
 	switch m.Role {
-	case "system", "user", "assistant":
+	case "system", "user":
+	case "assistant":
+		m.ToolCalls = messageCalls(f)
+	case "tool":
+		if m.ToolCallID = f.text("tool_call_id"); m.ToolCallID == "" {
+			f.fail(badField("tool_call_id", "is required: the call that this message answers"))
+		}
 	case "developer": // the newer name of the same role; templates know the older
 		m.Role = "system"
 	case "":
-		f.fail(badField("role", "is required: system, developer, user or assistant"))
+		f.fail(badField("role", "is required: system, developer, user, assistant or tool"))
 	default:
-		f.fail(unsupported("role", fmt.Sprintf("%.40q", m.Role), []string{`"system"`, `"user"`, `"assistant"`}))
+		f.fail(unsupported("role", fmt.Sprintf("%.40q", m.Role), []string{`"system"`, `"user"`, `"assistant"`, `"tool"`}))
 	}
-	f.only(map[string][]string{
-		"tool_calls": {"[]"}, "function_call": {}, "tool_call_id": {}, "audio": {}, "refusal": {`""`}, "annotations": {"[]"}, "reasoning_content": {`""`},
-	})
+	rest := map[string][]string{
+		"function_call": {}, "audio": {}, "refusal": {`""`}, "annotations": {"[]"}, "reasoning_content": {`""`},
+	}
+	if m.Role != "assistant" {
+		rest["tool_calls"] = []string{"[]"}
+	}
+	if m.Role != "tool" {
+		rest["tool_call_id"] = nil
+	}
+	f.only(rest)
 	m.Content = messageContent(f, m.Role)
 	return m
 }

@@ -16,6 +16,7 @@ import (
 	"slicescheduler/actors"
 	"slicescheduler/gmg"
 	"slicescheduler/model"
+	"slicescheduler/model/toolcall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,6 +30,7 @@ type fakeAPI struct {
 	infos    map[gmg.TenantID][]actors.KeyInfo
 	script   func(r actors.GenerateRequest) (*fakeStream, error)
 	reason   string // why not ready
+	format   toolcall.Format
 	open     atomic.Int64
 }
 
@@ -106,7 +108,7 @@ func (f *fakeAPI) TenantModel(_ context.Context, t gmg.TenantID) (actors.TenantM
 	if _, err := f.Tenant(context.Background(), t); err != nil {
 		return actors.TenantModel{}, err
 	}
-	return actors.TenantModel{Tenant: t, Model: "m", ContextTokens: 100, VocabSize: 50, CreatedUnixS: 5}, nil
+	return actors.TenantModel{Tenant: t, Model: "m", ContextTokens: 100, VocabSize: 50, CreatedUnixS: 5, ToolFormat: f.format}, nil
 }
 
 func (f *fakeAPI) SubmitTenant(_ context.Context, s gmg.TenantSpec) error {

@@ -17,6 +17,7 @@ type generation struct {
 	n            int                    // answers a prompt
 	stream       bool
 	includeUsage bool
+	tools        toolUse // of chats
 }
 
 // common reads the fields that chats and completions share. maxTokens fields and log probabilities differ and are read by the callers.
