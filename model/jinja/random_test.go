@@ -39,7 +39,7 @@ func (w templateWriter) expression(depth int) string {
 		if w.IntN(2) == 0 { // Jinja2 folds slices of constants into nothing where they fail, so only variables are sliced
 			return w.pick("s", "u", "l", "pairs", "people", "missing", "d", "x") + w.pick("[1:]", "[:-1]", "[::-1]", "[1:2]", "[-2:]", "[::2]")
 		}
-		return fmt.Sprintf("%s[%s]", sub(), w.pick("0", "-1", "'a'", "'name'", "'items'", sub()))
+		return fmt.Sprintf("%s[%s]", sub(), w.pick("0", "-1", "'a'", "'name'", sub()))
 	case 4:
 		return fmt.Sprintf("[%s, %s]", sub(), sub())
 	case 5:
@@ -125,9 +125,6 @@ func TestRandomTemplates(t *testing.T) {
 	}
 	texts, refusals, unequal := 0, 0, 0
 	for i, want := range jinja2(t, cases) {
-		if strings.Contains(want.Text, " at 0x") {
-			continue // what Python prints of a method names a place in its memory
-		}
 		text, err := renderJSON("random", cases[i].Source, record.Variables)
 		if diff := difference(want, text, err); diff != "" {
 			unequal++
