@@ -279,3 +279,26 @@ func TestNeverTwoAct(t *testing.T) {
 		t.Errorf("somebody acted in only %d of %d steps: the test proves little", acted, 20*6000)
 	}
 }
+
+// The worst that clocks may do: the claimant's is slow, the voter's fast, and no time passes on the way. There must be no moment for two.
+func TestSlowClaimantEndsBeforeFastVoters(t *testing.T) {
+	const slow, fast = 1000, 1000 + 10*MaxDriftPct // thousandths
+	old, next := Epoch{1, "a", 1}, Epoch{2, "b", 1}
+	v := &Voter{}
+	if err := v.Grant(old, 0); err != nil {
+		t.Fatal(err)
+	}
+	c := NewClaim(old)
+	c.Answer("v", 0)
+	acted := false
+	for now := int64(0); ; now += 1e6 {
+		acts := c.Acts(now*slow/1000, []gmg.NodeID{"v"})
+		acted = acted || acts
+		if v.Grant(next, now*fast/1000) == nil {
+			if acts || !acted {
+				t.Errorf("at %d ms the next epoch is granted, the old one acts: %v, it ever did: %v", now/1e6, acts, acted)
+			}
+			return
+		}
+	}
+}
