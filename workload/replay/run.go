@@ -205,7 +205,7 @@ func (r *runner) apply(d *pendingDecision) {
 
 // noteAction remembers who lends.
 func (r *runner) noteAction(a whatif.Action) {
-	switch a := any(a).(type) {
+	switch a := a.(type) {
 	case whatif.AddLane:
 		r.noteLenders(a.Tenant, &a.Lane)
 	case whatif.MoveLane:

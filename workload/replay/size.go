@@ -44,16 +44,19 @@ func (l *Lab) suffices(p *Setup, o RunOptions, n int) (SizeTry, error) {
 	return t, err
 }
 
-// Size finds the smallest number of devices on which the policy in o keeps the SLAs at its load, by doubling and halving from the scenario's own number;
-// 0 where not even the largest cluster does. More devices are taken never to be worse.
-func (l *Lab) Size(p *Setup, o RunOptions) (int, []SizeTry, error) {
+// Size finds the smallest number of devices, at most `most`, on which the policy in o keeps the SLAs at its load, by doubling and halving from the scenario's
+// own number; 0 where not even the largest cluster does. More devices are taken never to be worse.
+func (l *Lab) Size(p *Setup, o RunOptions, most int) (int, []SizeTry, error) {
+	if most < 1 || most > maxDevices {
+		return 0, nil, fmt.Errorf("%w: at most %d devices, must be 1 to %d", ErrOptions, most, maxDevices)
+	}
 	var tries []SizeTry
 	fits := func(n int) (bool, error) {
 		t, err := l.suffices(p, o, n)
 		tries = append(tries, t)
 		return t.Fits, err
 	}
-	low, high := 0, p.Scenario.Devices.Count // low is known not to suffice
+	low, high := 0, min(p.Scenario.Devices.Count, most) // low is known not to suffice
 	for {
 		ok, err := fits(high)
 		if err != nil {
@@ -62,10 +65,10 @@ func (l *Lab) Size(p *Setup, o RunOptions) (int, []SizeTry, error) {
 		if ok {
 			break
 		}
-		if high == maxDevices {
+		if high == most {
 			return 0, tries, nil
 		}
-		low, high = high, min(2*high, maxDevices)
+		low, high = high, min(2*high, most)
 	}
 	for high-low > 1 {
 		mid := (low + high) / 2

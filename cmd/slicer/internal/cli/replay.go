@@ -197,7 +197,10 @@ func (a *app) runOptions(ctx context.Context, f *replayFlags) (replay.RunOptions
 		}
 		o.Knobs[name] = v
 	}
-	return o, o.Validate()
+	if err := o.Validate(); err != nil {
+		return o, &usageError{err}
+	}
+	return o, nil
 }
 
 // writeResults prints runs as a table.

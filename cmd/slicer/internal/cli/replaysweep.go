@@ -209,7 +209,7 @@ func (m *runMeter) done(r *replay.Result, known bool) {
 // sizeCommand finds the smallest cluster.
 func (a *app) sizeCommand() *cobra.Command {
 	var f replayFlags
-	policy := "slice"
+	policy, most := "slice", 128
 	cmd := a.jsonFlag(&cobra.Command{
 		Use:   "size SCENARIO",
 		Short: "Find the smallest cluster that keeps the SLAs of a scenario",
@@ -223,9 +223,10 @@ func (a *app) sizeCommand() *cobra.Command {
 		if len(args) != 1 {
 			return usagef("name one scenario: %s, or a YAML file", strings.Join(replay.Names(), ", "))
 		}
-		return a.size(ctx, &f, args[0], policy)
+		return a.size(ctx, &f, args[0], policy, most)
 	})
 	cmd.Flags().StringVar(&policy, "policy", policy, "`policy`: "+strings.Join(planner.Names(), ", "))
+	cmd.Flags().IntVar(&most, "most", most, "`devices` of the largest cluster that is tried")
 	f.runFlags(cmd)
 	f.scenarioFlags(cmd)
 	return cmd
@@ -239,7 +240,7 @@ type sizeOutput struct {
 	Tries    []replay.SizeTry `json:"tries"`
 }
 
-func (a *app) size(ctx context.Context, f *replayFlags, name, policy string) error {
+func (a *app) size(ctx context.Context, f *replayFlags, name, policy string, most int) error {
 	o, err := a.runOptions(ctx, f)
 	if err != nil {
 		return err
@@ -254,7 +255,7 @@ func (a *app) size(ctx context.Context, f *replayFlags, name, policy string) err
 	}
 	o.Policy = policy
 	lab := &replay.Lab{Store: store, Seeds: seeds(f)}
-	n, tries, err := lab.Size(setup, o)
+	n, tries, err := lab.Size(setup, o, most)
 	if errors.Is(err, replay.ErrInterrupted) {
 		return context.Cause(ctx)
 	}
