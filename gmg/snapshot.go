@@ -117,6 +117,12 @@ func (s *Snapshot) Vector() Vector {
 	return v
 }
 
+// Point returns how far one owner's history is known.
+func (s *Snapshot) Point(owner NodeID) Point {
+	p, _ := s.vector.get(owner)
+	return p
+}
+
 // Digest is a hash of the facts held: two snapshots with the same facts have the same digest. Where vectors are equal and digests
 // differ, exchange DeltaSince(nil).
 func (s *Snapshot) Digest() uint64 { return s.digest }

@@ -216,11 +216,15 @@ func Removal(owner NodeID, incarnation uint64) Delta {
 
 // raise makes incarnation the lowest whose facts count for an owner.
 func (s *Store) raise(owner NodeID, incarnation uint64, changed map[Key]struct{}) {
-	if p, ok := s.vector.get(owner); ok && p.Incarnation >= incarnation {
+	p, known := s.vector.get(owner)
+	if known && p.Incarnation >= incarnation {
 		return
 	}
 	s.vector.put(owner, Point{Incarnation: incarnation})
 	s.snapshot = nil
+	if !known {
+		return // nor are there facts of it: each fact's owner is in the vector
+	}
 	var dead []register
 	s.facts.ascend(register{}, func(r register, f *Fact) bool {
 		if r.owner == owner && f.Version.Incarnation < incarnation {
