@@ -187,7 +187,7 @@ func (id *Identity) verify(s tls.ConnectionState, usage x509.ExtKeyUsage) error 
 		return fmt.Errorf("%w: its certificate is of another time, so a clock is off by days: %w", ErrPeer, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: it doesn't know this cluster's secret (compare slicer secret show-fingerprint): %w", ErrPeer, err)
+		return fmt.Errorf("%w: it doesn't know this cluster's secret (compare slicer secret show): %w", ErrPeer, err)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "YAML `file` of settings")
 	root.AddCommand(a.demoCommand(), a.upCommand(), a.tenantCommand(), a.chatCommand(), a.modelsCommand(), a.pullCommand(),
-		a.devicesCommand(), a.slicesCommand(), a.nodesCommand(), a.keyCommand(), a.whatifCommand(), a.fidelityCommand(), a.replayCommand(), a.sizeCommand(), a.versionCommand())
+		a.devicesCommand(), a.slicesCommand(), a.nodesCommand(), a.keyCommand(), a.secretCommand(), a.whatifCommand(), a.fidelityCommand(), a.replayCommand(), a.sizeCommand(), a.versionCommand())
 	return root
 }
 
