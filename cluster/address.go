@@ -44,8 +44,8 @@ func SplitHostPort(address string, defaultPort int) (host string, port int, err 
 	return host, int(n), nil
 }
 
-// resolveOne returns the address that a name to bind or advertise stands for, IPv4 before IPv6.
-func resolveOne(ctx context.Context, r Resolver, host string) (netip.Addr, error) {
+// Resolve returns the address that a name to bind or advertise stands for, IPv4 before IPv6.
+func Resolve(ctx context.Context, r Resolver, host string) (netip.Addr, error) {
 	if host == "" {
 		return netip.IPv4Unspecified(), nil
 	}

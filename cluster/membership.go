@@ -88,7 +88,7 @@ func (m *Membership) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bound, err := resolveOne(ctx, c.Resolver, host)
+	bound, err := Resolve(ctx, c.Resolver, host)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func advertised(ctx context.Context, c *Config, bound netip.Addr, boundPort int)
 	ip := bound
 	if host != "" {
 		var err error
-		if ip, err = resolveOne(ctx, c.Resolver, host); err != nil {
+		if ip, err = Resolve(ctx, c.Resolver, host); err != nil {
 			return netip.AddrPort{}, err
 		}
 	}
