@@ -77,8 +77,8 @@ func TestStrangersAreRefused(t *testing.T) {
 		client *tls.Config
 		hint   string
 	}{
-		"other secret":   {identity(t, "prod", "b", now, New()).Client(), "show-fingerprint"},
-		"other cluster":  {identity(t, "test", "b", now, s).Client(), "show-fingerprint"},
+		"other secret":   {identity(t, "prod", "b", now, New()).Client(), "secret show"},
+		"other cluster":  {identity(t, "test", "b", now, s).Client(), "secret show"},
 		"no certificate": {&tls.Config{InsecureSkipVerify: true}, "certificate"},
 		"other time":     {identity(t, "prod", "b", now.AddDate(0, -2, 0), s).Client(), "clock"},
 	} {
